@@ -1,4 +1,4 @@
-"""Activation functions: RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH; any table."""
+"""Activation functions: RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH, and LOOKUP."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SIGMOIDS = np.array(SIGMOIDS)
 
 #: Bits of the mask of remainders in gemmlowp's division of 16-bit integers.
 _MASK_BITS = 16
-#: Below this, the reference kernel uses the exponential itself.
+#: Arguments below which the reference kernel returns exp(x) as the logistic function.
 _EXP_BELOW = -9
 
 
@@ -58,7 +58,7 @@ def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def lookup(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOOKUP of int8: each byte's entry in the table."""
+    """LOOKUP of int8: the table's entry for each byte, of which the first is for -128."""
     table = np.array(node.attributes_as(Lookup).table, np.int8)
     result: Array = table[inputs[0].astype(np.int64) + 128]
     return result
@@ -109,10 +109,11 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of integers; the output scale is 1/256 from -128, or 1/128 from 0.
+    """LOGISTIC and TANH of integers.
 
-    That of int16 is 2**-15, without zero points. For uint8, which TensorFlow Lite Micro does not
-    support, they use LiteRT's table of floats.
+    The output of LOGISTIC of int8 has scale 1/256 and zero point -128, that of TANH 1/128 and 0;
+    outputs of int16 have 2**-15 and 0. For uint8, which TensorFlow Lite Micro does not support, the
+    results are those of LiteRT, which uses a table computed in floating point.
     """
     if inputs[0].dtype == np.uint8:
         return _sigmoid_by_table(graph, node, inputs[0])
@@ -151,7 +152,7 @@ def _sigmoid_by_table(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def float_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """RELU and RELU6 of float32, to float32 or rounded."""
+    """RELU and RELU6 of float32; the result may be rounded to fp16 or bf16."""
     return convert(limit(inputs[0], Activation(node.op)), graph.tensors[node.output].dtype)
 
 

@@ -32,21 +32,21 @@ Array = npt.NDArray[Any]
 _LONG_RUN_SECONDS = 0.1
 #: Maximum seconds that a network, which may be damaged, may keep a library busy.
 _MAX_SECONDS = 300
-#: CPU seconds allowed on ONNX's libraries, and the bytes of allowed memory that add a second; a
-#: body may repeat itself 2**63 times.
+#: CPU seconds allowed for ONNX's libraries, because a loop's body may repeat 2**63 times, and bytes
+#: of allowed memory that allow one second more.
 _LONGEST_ONNX, _BYTES_PER_SECOND = 10, 256 << 20
-#: Bytes allowed for any network on these, and factors for the bytes of its file and of its values
-#: (`Cut.arena`): constants exist as read, as used, and once more in between.
+#: Bytes allowed for ONNX's libraries with any network, and how many times the sizes of its file and
+#: of its values (`Cut.arena`) are added: constants exist as read, as used, and in between.
 _MEMORY, _FILE_TIMES, _VALUE_TIMES = 512 << 20, 8, 4
 #: Share of the machine's memory that a network may use.
 _MOST_MEMORY = 0.75
 #: Fill of fresh memory in two runs that are compared: every bit differs.
 _FILLS = (0x55, 0xAA)
-#: Inputs of a trial: random numbers, or the lowest or highest numbers of their types.
+#: Inputs of a trial: random numbers, or the lowest or highest values of integer types.
 _RANDOM, _LOWEST, _HIGHEST = "random", "lowest", "highest"
 #: Bytes of the largest integers that get random inputs; larger types hold sizes or indices.
 _WORD_BYTES = 2
-#: glibc's number of the parameter that fills fresh memory (mallopt(3)).
+#: glibc's identifier of the parameter that fills fresh memory (mallopt(3)).
 _M_PERTURB = -6
 
 
@@ -90,9 +90,9 @@ def _limit_onnx(content: bytes, values: int) -> None:
 
 
 def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> list[Array]:
-    """Return inputs of one number, of random ones, or of the ends of their types.
+    """Return inputs filled with a number, or with random, lowest or highest values of their types.
 
-    Integers that may be sizes are ones instead, unless `fill` is a number.
+    Unless `fill` is a number, booleans and large integers are 1; floats are 1 unless random.
     """
     if isinstance(fill, int):
         return [np.full(shape, fill, dtype) for shape, dtype in kinds]
@@ -113,11 +113,11 @@ def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> li
 
 
 def _load_twice(package: str, cut: Any) -> list[Any]:
-    """Return a library twice, in memory that held other bytes before; one of ONNX once.
+    """Return a network loaded twice, in memory filled with different bytes; for ONNX, only once.
 
-    Some kernels return without a word, and without a result, for types, options or shapes that they
-    do not know: TensorFlow Lite Micro's comparisons of int16, its PACK without options, LiteRT's
-    SUM of int16. Only glibc can fill memory, so elsewhere nothing differs.
+    Some kernels succeed without writing a result for types, options or shapes that they do not
+    know: TensorFlow Lite Micro's comparisons of int16, its PACK without options, LiteRT's SUM of
+    int16. Two runs then differ. Only glibc can fill memory; elsewhere, the network is loaded once.
     """
     fill = getattr(ctypes.CDLL(None), "mallopt", None)
     if package.startswith("onnx") or fill is None:
@@ -131,7 +131,7 @@ def _load_twice(package: str, cut: Any) -> list[Any]:
 
 
 def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return why a library cannot run a network; empty if it can on some inputs."""
+    """Return why a library cannot run a network on `given`, or if None on any inputs; or empty."""
     try:
         if given is not None:
             _LIBRARIES[package](cut).run(given)
@@ -165,9 +165,9 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
 
 
 def _run_in_fork(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
-    """Return the exit status of a forked process, the result of `work` there, and its stderr.
+    """Run `work` in a forked process; return its exit status, its result, and its stderr.
 
-    The status is that of `os.waitpid`.
+    The status is the one that `os.waitpid` returns.
     """
     with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
         child = os.fork()
@@ -188,7 +188,7 @@ def _is_timeout(status: int) -> bool:
 
 
 def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
-    """Return the result of `_attempt` in a separate process, preferring its own message."""
+    """Return the result of `_attempt` in a fork; a reason is the first line printed there, if any."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
@@ -209,7 +209,7 @@ def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) 
 def _shapes(
     content: bytes, input_shapes: dict[int, tuple[int, ...]], wanted_values: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the tensors' shapes for given input shapes, and the values of some tensors."""
+    """Return the tensors' shapes for given input shapes, and some tensors' values for zeros."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # Optimised kernels: shapes do not depend on how values are computed.
@@ -257,7 +257,7 @@ def _optimise(content: bytes, values: int) -> dict[str, bytes]:
 
 
 def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
-    """Return a pickled answer, or the library's refusal."""
+    """Return the pickled answer to a question, or the first line of the exception, as a refusal."""
     try:
         answer = question()
     # A damaged file, as in `_attempt`.

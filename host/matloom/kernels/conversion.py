@@ -43,7 +43,8 @@ def dequantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def reshape(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RESHAPE, SQUEEZE and EXPAND_DIMS: the same elements in the output's shape.
 
-    A copy keeps the shape of its input, which may be known only at run time.
+    If input and output are declared with the same shape, the input is returned unchanged, because
+    its actual shape may be known only at run time.
     """
     shape = graph.tensors[node.output].shape
     return inputs[0] if shape == graph.tensors[node.inputs[0]].shape else inputs[0].reshape(shape)

@@ -1,4 +1,4 @@
-"""Cuts some operators out of a model file, as a file for an interpreter, using its schema."""
+"""Cuts operators out of a TensorFlow Lite file, into a file that an interpreter runs."""
 
 import copy
 import functools
@@ -18,7 +18,7 @@ _LARGEST_ARENA = 2**31 - 1
 
 
 class _File:
-    """A model file; files with equal digests are equal."""
+    """A model file as a key of caches: files with equal digests are equal."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -33,7 +33,10 @@ class _File:
 
 @functools.lru_cache(maxsize=2)
 def _unpack(package: str, file: _File) -> Any:
-    """Return a file as objects of the interpreter's schema, with external buffers moved inside."""
+    """Return a file as objects of the interpreter's schema, with data after the flatbuffer inside.
+
+    The result is cached, so callers must not change it.
+    """
     schema, content = _schema(package), file.content
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     model.buffers = [_with_data_inside(schema, buffer, content) for buffer in model.buffers]
@@ -54,9 +57,10 @@ def _schema(package: str) -> Any:
 
 
 def plain_model(content: bytes, package: str) -> Any:
-    """Return a file as objects of an interpreter's schema, with external buffers moved inside.
+    """Return a file as objects of an interpreter's schema, without signatures and metadata.
 
-    The caller owns its subgraphs and may replace lists; the elements are shared.
+    Data after the flatbuffer is moved into it. The caller may assign to members of the model and of
+    its subgraphs; other objects are shared with later calls and must be copied before a change.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def plain_model(content: bytes, package: str) -> Any:
 
 
 def serialise(model: Any) -> bytes:
-    """Serialise the objects of a model."""
+    """Return the bytes of a TensorFlow Lite file with a model's objects."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)
@@ -82,7 +86,9 @@ def serialise(model: Any) -> bytes:
 
 
 def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
-    """Return a file that contains only a node's operators.
+    """Return a file that contains only the operators of a REFERENCE node.
+
+    The result is cached by the contents of the file.
 
     Raises
     ------
@@ -97,7 +103,7 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
 
 @functools.lru_cache(maxsize=64)
 def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
-    """Return a file that contains only a node's operators; cached."""
+    """Return the file of `cut_file`, cached; without positions, it has all operators."""
     model = plain_model(file.content, package)
     subgraph = model.subgraphs[0]
     if attributes.positions:
@@ -118,11 +124,10 @@ def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
 
 
 def keep_used_parts(model: Any, subgraph: Any) -> None:
-    """Reduce a model to one subgraph, and the tensors and buffers that it uses.
+    """Reduce a model, in place, to one subgraph and the tensors and buffers that it uses.
 
-    If an operator calls another subgraph, all are kept.
-
-    Interpreters take time for each tensor of a file.
+    If an operator of it calls another subgraph, all other subgraphs are kept with all their
+    tensors. Tensors that are not used are removed because interpreters spend time on each.
     """
     lists = [item.inputs for item in subgraph.operators]
     lists += [item.outputs for item in subgraph.operators]
@@ -152,7 +157,7 @@ def _calls_subgraphs(operator: Any) -> bool:
 
 
 def _move_buffer(model: Any, buffers: list[Any], tensor: Any) -> Any:
-    """Return a tensor whose buffer is appended to new ones."""
+    """Append a tensor's buffer to `buffers`; return a copy of the tensor that refers to it."""
     copied = copy.copy(tensor)
     buffers.append(model.buffers[tensor.buffer])
     copied.buffer = len(buffers) - 1
@@ -164,7 +169,7 @@ def _renumber(places: Mapping[int, int], numbers: Any) -> Any:
 
 
 def _trailing_bytes(content: bytes, offset: int, size: int) -> Any:
-    """Return bytes that lie after the flatbuffer."""
+    """Return a range of bytes of a file; raise ValueError if it ends beyond the file."""
     if offset + size > len(content):
         raise ValueError(
             f"data must be within the file's {len(content)} bytes, not at {offset} to "
@@ -174,7 +179,7 @@ def _trailing_bytes(content: bytes, offset: int, size: int) -> Any:
 
 
 def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
-    """Return a buffer with its bytes inside the flatbuffer."""
+    """Return a buffer that holds its bytes itself, even if they are after the flatbuffer."""
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer
     inner = schema.BufferT()
@@ -183,7 +188,7 @@ def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
 
 
 def _with_options(operator: Any, content: bytes) -> Any:
-    """Return an operator with its custom options inside the flatbuffer."""
+    """Return an operator that holds its custom options itself, even if after the flatbuffer."""
     offset = operator.largeCustomOptionsOffset
     if offset <= 1:
         return operator
@@ -211,7 +216,7 @@ def _litert_quantisation(quantisation: Any) -> Any:
 
 
 def _is_sized(schema: Any, model: Any) -> bool:
-    """Return whether some operator's output shapes are known only at run time."""
+    """Return whether the output shapes of any operator are known only at run time."""
     names = {number: name for name, number in vars(schema.BuiltinOperator).items()}
     codes = (max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes)
     operators = [names.get(code, "") for code in codes]
@@ -231,7 +236,7 @@ def _is_computed(model: Any, tensor: Any) -> bool:
 
 
 def _arena(model: Any) -> int:
-    """Return enough arena bytes for all tensors at once, twice, and for kernels' tables."""
+    """Return the bytes of an arena that suffices: twice the size of all tensors, and tables."""
     elements = sum(
         math.prod(int(length) for length in ([] if tensor.shape is None else tensor.shape))
         for subgraph in model.subgraphs

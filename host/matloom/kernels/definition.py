@@ -1,4 +1,4 @@
-"""Reference definition of a graph: computes any tensor with the operators' NumPy kernels."""
+"""Computes any tensor of a graph with the operators' kernels, which define the right results."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,15 +25,15 @@ class Definition:
         self._opaque: dict[int, ReferenceRun] = {}
 
     def start(self, inputs: Mapping[int, Array]) -> None:
-        """Discard all tensors except these, by number."""
+        """Discard all tensors, and set the given ones, by tensor number."""
         self._known = dict(inputs)
 
     def replace(self, number: int, array: Array) -> None:
-        """Replace the values of a tensor for the operators that follow."""
+        """Set the values of a tensor; operators that run afterwards use them."""
         self._known[number] = array
 
     def value(self, number: int) -> Array:
-        """Return a tensor."""
+        """Return a tensor by number, after running the operators that it needs."""
         data = self.graph.tensors[number].data
         if data is not None:
             return data
@@ -43,7 +43,7 @@ class Definition:
         return self._known[number]
 
     def needed_nodes(self, numbers: Sequence[int]) -> list[int]:
-        """Return the indices of the nodes that must run to compute some tensors, in order."""
+        """Return the indices, ascending, of the nodes that must still run to compute tensors."""
         found: set[int] = set()
         wanted = list(numbers)
         while wanted:

@@ -62,26 +62,26 @@ def float_squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) 
 
 
 def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ADD, SUB and MUL of float32; the result of an ADD may be rounded."""
+    """ADD, SUB and MUL of float32; the result may be rounded to fp16 or bf16."""
     function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
     limited = limit(function(*inputs), node.attributes_as(Arithmetic).activation)
     return convert(limited, graph.tensors[node.output].dtype)
 
 
 def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """MAXIMUM; integers are compared directly."""
+    """MAXIMUM; integers are compared without regard to scales and zero points."""
     result: Array = np.where(inputs[0] > inputs[1], inputs[0], inputs[1])
     return result
 
 
 def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """MINIMUM; integers are compared directly."""
+    """MINIMUM; integers are compared without regard to scales and zero points."""
     result: Array = np.where(inputs[0] < inputs[1], inputs[0], inputs[1])
     return result
 
 
 def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """PRELU of 8-bit integers: negative values are multiplied by input 1."""
+    """PRELU of 8-bit integers: negative values are multiplied by the second input."""
     data, alpha = _subtract_zero_points(graph, node, inputs)
     above, below = prelu_scales(graph, node)
     scaled = np.where(data >= 0, scale(data, *above), scale(data * alpha, *below))
@@ -89,5 +89,5 @@ def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """PRELU of float32."""
+    """PRELU of float32: negative values are multiplied by the second input."""
     return np.where(inputs[0] >= 0, inputs[0], inputs[0] * inputs[1])

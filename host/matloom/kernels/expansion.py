@@ -1,4 +1,4 @@
-"""Expands registered operators into Matloom's own, and checks that both give the same results."""
+"""Expands registered operators into Matloom's own, and checks that the results are the same."""
 
 from collections.abc import Iterator
 
@@ -15,9 +15,9 @@ from matloom.kernels.registered import (
     run_kernel,
 )
 
-#: Number of random inputs for comparing a kernel with its stages, besides zeros and both ends.
+#: Number of random inputs on which a kernel is compared with its stages, besides fixed ones.
 _RANDOM_INPUTS = 3
-#: Tolerance of floating-point stages, relative to the kernel's largest output.
+#: Tolerance for floating-point results of stages, relative to the kernel's largest result.
 _TOLERANCE = 1e-5
 
 
@@ -29,12 +29,16 @@ class Expansion:
 
 
 def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
-    """Return a use with its outputs: as declared, or from the operator's shapes and its kernel.
+    """Return a use of an operator with its outputs, checked against a run of the kernel.
+
+    If the file does not declare the outputs, they get the given names, the shapes that the
+    operator's `shape` returns, and the types of the kernel's results.
 
     Raises
     ------
     OperatorError
-        The shapes differ from the declared ones, or from those of the kernel's results.
+        `shape` or the kernel fails, or their shapes or types differ from each other or from the
+        declared ones.
     """
     shapes = declared_outputs(operator, use)
     if use.outputs:
@@ -61,13 +65,13 @@ def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str
 
 
 def expand(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
-    """Return the graph of an operator's stages, checked against its kernel.
+    """Return the graph of an operator's stages, after comparing its results with the kernel's.
 
     Raises
     ------
     OperatorError
-        The stages break a rule of the graph, or their outputs have other shapes, types, scales or
-        values.
+        The stages fail, or their outputs have other shapes, types, scales or values than the
+        kernel's.
     """
     expansion = _build_expansion(operator, use)
     for draw in _test_inputs(use):
@@ -109,7 +113,7 @@ def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansio
 
 
 def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
-    """Return a builder with an operator's inputs, and the numbers of these."""
+    """Return a graph builder that has the operator's inputs, and their tensor numbers."""
     builder = GraphBuilder("stages")
     numbers = []
     for at, tensor in enumerate(use.inputs):
@@ -136,7 +140,11 @@ def _list_of(shapes: list[tuple[int, ...]]) -> str:
 
 
 def _test_inputs(use: OperatorUse) -> Iterator[list[Array]]:
-    """Yield test inputs: zeros, both ends of integer types, and random numbers."""
+    """Yield inputs to test with: zeros, lowest values, highest values, and several random ones.
+
+    The lowest and highest floats are -10 and 10; booleans are always False. Constants keep their
+    values.
+    """
     draw = np.random.default_rng(0)
     for kind in ("zeros", "low", "high", *["random"] * _RANDOM_INPUTS):
         yield [

@@ -1,7 +1,7 @@
 """Functions of one number, written as nested steps: ``Mul(x, Tanh(Softplus(x)))``.
 
-Steps have the names and the meaning of ONNX's operators (https://onnx.ai/onnx/operators). Their
-parameters follow the operands, none left out: ``Elu(x, 1.0)``.
+Steps have the names and the meaning of ONNX's operators (https://onnx.ai/onnx/operators). After its
+operands, a step has all of its parameters: ``Elu(x, 1.0)``.
 """
 
 import ast
@@ -14,7 +14,7 @@ import numpy.typing as npt
 _Numbers = npt.NDArray[np.float64]
 _Step = Callable[..., _Numbers]
 
-#: Letters of the longest expression; one that repeats its parts soon has more.
+#: Maximum number of characters of an expression: nested steps that repeat an operand grow fast.
 _MAX_LETTERS = 2000
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -64,7 +64,7 @@ def _thresholded_relu(x: _Numbers, alpha: float) -> _Numbers:
     return np.where(x > alpha, x, 0)
 
 
-#: By the name of a step: its function, and its parameters with their defaults in ONNX.
+#: Function of each step, and its parameters with their defaults in ONNX, by the step's name.
 STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
     "Abs": (np.abs, {}),
     "Add": (np.add, {}),
@@ -106,9 +106,9 @@ STEPS: Mapping[str, tuple[_Step, Mapping[str, float]]] = {
 
 
 def write_step(name: str, operands: Sequence[str | float]) -> str | None:
-    """Return a step of operands and parameters; None if it is too long.
+    """Return the text of a step with its operands and parameters; None if it is too long.
 
-    Operands are steps, `x` or numbers, which must be finite.
+    Operands are the texts of steps, ``"x"``, or finite numbers; parameters are finite numbers.
     """
     texts = [each if isinstance(each, str) else repr(float(each)) for each in operands]
     text = f"{name}({', '.join(texts)})"
@@ -116,7 +116,10 @@ def write_step(name: str, operands: Sequence[str | float]) -> str | None:
 
 
 def parse_step(text: str) -> tuple[str, list[str]] | float | None:
-    """Return the name and operands of an expression's last step; a number; None for `x`."""
+    """Return the name and the operands of an expression's outermost step.
+
+    If the expression is a number, return the number; if it is `x`, return None.
+    """
     node = ast.parse(text, mode="eval").body
     if isinstance(node, ast.Name):
         return None
@@ -126,7 +129,7 @@ def parse_step(text: str) -> tuple[str, list[str]] | float | None:
 
 
 def evaluate(text: str, x: _Numbers) -> _Numbers:
-    """Return an expression's value at numbers of any shape; infinite or NaN where it has none."""
+    """Return the values of an expression at `x`, float64 of any shape; inf or NaN if undefined."""
     with np.errstate(all="ignore"):
         return np.broadcast_to(_value(ast.parse(text, mode="eval").body, x), x.shape)
 

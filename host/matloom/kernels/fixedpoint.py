@@ -39,7 +39,7 @@ def _exp_of_quarter(a: Array) -> Array:
 
 
 def exp_of_negative(a: Array, integer_bits: int = 5) -> Array:
-    """Return exp(a), Q0.31, for a <= 0 with `integer_bits` of 5 or less."""
+    """Return exp(a), Q0.31, for a <= 0 in a format with `integer_bits` integer bits, at most 5."""
     quarter = 2 ** (29 - integer_bits)
     fraction = (a & (quarter - 1)) - quarter
     result = _exp_of_quarter(_shift_left(fraction, integer_bits))
@@ -63,14 +63,14 @@ def _reciprocal(x: Array) -> Array:
 
 
 def reciprocal_of_sum(x: Array, integer_bits: int) -> tuple[Array, Array]:
-    """Return ``(r, e)`` so that 1/x is r in Q0.31 over 2**e, for positive x with `integer_bits`."""
+    """Return ``(r, e)``, r in Q0.31, so that 1/x is ``r / 2**e``, for x > 0 with `integer_bits`."""
     leading_zeros = 32 - _bit_length(x)
     fraction = wrap32((x << leading_zeros) - 2**31)
     return _shift_left(_reciprocal(fraction), 1), integer_bits - leading_zeros
 
 
 def log_of_sum(x: Array, integer_bits: int) -> Array:
-    """Return log(x), Q5.26, for x with `integer_bits` of 1 or more.
+    """Return log(x), Q5.26, for x >= 1 in a format with `integer_bits` integer bits.
 
     With x = 2**e * m, it is (e + 1/4) * log(2) plus the logarithm of m * sqrt(sqrt(1/2)), or the
     same with x * sqrt(1/2) and e - 1/4, so that this logarithm, a quotient of polynomials of m, is
@@ -96,7 +96,7 @@ def log_of_sum(x: Array, integer_bits: int) -> Array:
 
 
 def _bit_length(x: Array) -> Array:
-    """Return the bits of positive numbers."""
+    """Return the number of bits of each of some positive integers."""
     result: Array = np.frexp(x.astype(np.float64))[1].astype(np.int64)
     return result
 

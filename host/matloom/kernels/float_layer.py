@@ -1,4 +1,4 @@
-"""Layers in bf16 and fp16 as in decision 0008: fp32 products, added in a defined order."""
+"""Layers in floating-point modes: fp32 products, added in the order that decision 0008 defines."""
 
 from collections.abc import Sequence
 
@@ -18,23 +18,23 @@ _Floats = NDArray[np.float32]
 
 
 def _numbers(array: Array) -> _Floats:
-    """Return the numbers in a tensor; uint16 holds bf16 patterns."""
+    """Return a tensor's numbers as float32; an array of uint16 holds bf16 patterns."""
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32)
 
 
 def _round(array: Array, mode: str) -> _Floats:
-    """Return float32 rounded to the format of a mode."""
+    """Return float32 numbers rounded to the format of a mode, as float32."""
     return _numbers(convert(array, STORAGE[mode]))
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
     """Return the output of a CONV_2D or FULLY_CONNECTED in a floating-point mode.
 
-    The numbers of a kernel row are cut into steps of `float_rows`, padded with +0; products of a
-    step are added in a balanced tree, and steps one after another, kernel row by kernel row
-    (decision 0008).
+    Each kernel row is cut into steps of `float_rows` numbers, the last padded with +0. The products
+    of a step are added in a balanced tree; the sums of steps are added one after another, kernel
+    row by kernel row (decision 0008).
     """
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
@@ -59,7 +59,7 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
 
 
 def _to_float32(patterns: Array, name: str | None) -> _Floats:
-    """Return the numbers of patterns in a named format."""
+    """Return bit patterns of a format, by name, as float32 numbers; None stands for fp32."""
     raw = patterns.astype(np.int64)
     if name in FLOAT_FORMATS:
         raw = np.asarray(floats.widen(raw, FLOAT_FORMATS[name]))
@@ -67,7 +67,7 @@ def _to_float32(patterns: Array, name: str | None) -> _Floats:
 
 
 def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
-    """Return the output of a MATRIX_PRODUCT, patterns (rows, columns), bit for bit."""
+    """Return the output of a MATRIX_PRODUCT as bit patterns (rows, columns), as the engine does."""
     attributes, output = node.attributes_as(MatrixProduct), graph.tensors[node.output]
     left, right = (_to_float32(each, attributes.mode) for each in inputs[:2])
     with np.errstate(all="ignore"):
@@ -83,7 +83,11 @@ def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows
 
 
 def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
-    """Return the sums (positions, channels) of (positions, rows, run) and (channels, rows, run)."""
+    """Return sums of products, (positions, channels), added in the order of `float_layer`.
+
+    `runs` are (positions, rows, numbers), and `weights` (channels, rows, numbers); `size` is the
+    count of numbers in a step.
+    """
     total = None
     for row in range(runs.shape[1]):
         for start in range(0, runs.shape[2], size):
@@ -98,6 +102,6 @@ def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
 
 
 def _pad_last_axis(numbers: _Floats, size: int) -> _Floats:
-    """Return numbers padded with zeros to a multiple of `size` along the last axis."""
+    """Return a matrix whose rows are padded with zeros to `size` numbers."""
     missing = size - numbers.shape[-1]
     return np.pad(numbers, ((0, 0), (0, missing))) if missing else numbers

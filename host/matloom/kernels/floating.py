@@ -1,6 +1,6 @@
 """Layers with float32 weights: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
 
-The order of additions is not defined, so the last bits differ between libraries.
+The order of additions is not defined, so the last bits may differ between libraries.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def _finish(
 
 
 def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D."""
+    """CONV_2D of float32, with a bias or none."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[:2]
     patches = windows(
@@ -45,7 +45,7 @@ def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arra
 
 
 def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEPTHWISE_CONV_2D."""
+    """DEPTHWISE_CONV_2D of float32, with a bias or none."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[:2]
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
@@ -60,14 +60,14 @@ def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED."""
+    """FULLY_CONNECTED of float32, with a bias or none."""
     rows, weights = inputs[:2]
     sums = rows.reshape(-1, weights.shape[1]) @ weights.T
     return _finish(graph, node, sums, inputs, node.attributes_as(FullyConnected).activation)
 
 
 def float_transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """TRANSPOSE_CONV."""
+    """TRANSPOSE_CONV of float32, with a bias or none."""
     attributes = node.attributes_as(TransposeConv)
     products = np.einsum("byxi,ohwi->byxhwo", inputs[0], inputs[1], optimize=True)
     sums = scatter(products, attributes)

@@ -11,7 +11,7 @@ from matloom.ir.scales import round_half_away
 from matloom.kernels.expressions import evaluate
 
 #: Expressions by the name of TensorFlow Lite's operator. GELU (D. Hendrycks and K. Gimpel, 2016)
-#: has two forms: exact, and with a hyperbolic tangent, from the same paper.
+#: has two forms: exact, and approximated with a hyperbolic tangent, from the same paper.
 FUNCTIONS: Mapping[str, str] = {
     "ABS": "Abs(x)",
     "ELU": "Elu(x, 1.0)",
@@ -27,9 +27,9 @@ FUNCTIONS: Mapping[str, str] = {
 
 
 def apply_function(name: str, x: Array) -> Array:
-    """Return a function of numbers as float32; infinite or NaN where it has no value.
+    """Return the values of a function at `x`, in float32; infinite or NaN where it is undefined.
 
-    `name` is in `FUNCTIONS`, or an expression.
+    `name` is a key of `FUNCTIONS`, or an expression.
     """
     with np.errstate(all="ignore"):
         return evaluate(FUNCTIONS.get(name, name), x.astype(np.float64)).astype(np.float32)
@@ -38,10 +38,10 @@ def apply_function(name: str, x: Array) -> Array:
 def closest_function(
     names: Iterable[str], x: Array, results: Array, tolerance: float
 ) -> str | None:
-    """Return the function whose results at `x` are closest; None if all are too far off.
+    """Return the name of the function whose values at `x` are closest to `results`.
 
-    `tolerance` is the largest error, relative to the larger of 1 and the result. Where a function
-    has no value, there must be none.
+    Returns None if no error is within `tolerance`, which is relative to the larger of 1 and the
+    function's magnitude. A function must be finite exactly where `results` are finite.
     """
     errors = {}
     for name in names:

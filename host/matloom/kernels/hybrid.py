@@ -18,7 +18,7 @@ from matloom.kernels.windows import pad, windows
 
 
 def _quantise(samples: Array) -> tuple[Array, Array]:
-    """Return integers of -127 to 127, and the scale of each sample, for (samples, elements)."""
+    """Return samples (samples, elements) as integers from -127 to 127, and each sample's scale."""
     reach = np.abs(samples).max(axis=1, keepdims=True)
     used = np.where(reach == 0, np.float32(1), reach)
     integers = round_half_away(samples * (np.float32(127) / used))
@@ -35,7 +35,10 @@ def _finish(
     inputs: Sequence[Array],
     activation: Activation,
 ) -> Array:
-    """Return outputs for sums (samples, positions, channels)."""
+    """Return the layer's output, float32, for integer sums (samples, positions, channels).
+
+    `scales` has the scale of each sample, (samples, 1).
+    """
     scales = scales * np.float32(graph.tensors[node.inputs[1]].scale)
     values = sums.astype(np.float32) * scales[:, :, np.newaxis]
     if len(inputs) > BIAS:

@@ -1,4 +1,4 @@
-"""Runs a graph with the host's kernels, which defines what the graph means."""
+"""Runs a graph with the host's kernels; the results define what the graph means."""
 
 from collections.abc import Mapping
 
@@ -38,20 +38,20 @@ def node_inputs(graph: Graph, node: Node, values: Mapping[int, Array]) -> list[A
 
 
 def initial_state(graph: Graph) -> dict[int, Array]:
-    """Return the initial values of variables, by the tensors that hold them."""
+    """Return the initial values of variables, by number of the tensors that hold them at first."""
     return {variable.before: variable.initial for variable in graph.variables}
 
 
 def next_state(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
-    """Return the values of variables for the next call, from the results of a call."""
+    """Return the variables' values for the next call, by tensor number, from a call's results."""
     return {variable.before: results[variable.after] for variable in graph.variables}
 
 
 def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
     """Return the outputs of the graph for its inputs, both by tensor number.
 
-    It keeps no state: variables are passed in among the inputs and out among the results
-    (`next_state`).
+    No state is kept: the caller passes variables among the inputs, and gets their new values among
+    the results (`next_state`).
 
     Parameters
     ----------

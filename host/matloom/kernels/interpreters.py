@@ -1,4 +1,4 @@
-"""The reference interpreters: TensorFlow Lite Micro's, LiteRT's, ONNX Runtime and ONNX's own.
+"""The reference interpreters: TensorFlow Lite Micro, LiteRT, ONNX Runtime and ONNX's own.
 
 This file imports one other module of Matloom: `attempts.py`, a program, loads both by their paths.
 """
@@ -18,17 +18,19 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:
-    """A model file with the operators to run, and its interpreter.
+    """A model file with the operators that an interpreter is to run.
 
     Members
     -------
+    content:
+        Bytes of the file.
     arena:
-        Bytes of memory for its tensors; for ONNX's libraries, the bytes allowed for values.
+        Bytes of memory for the tensors; for ONNX's libraries, the bytes allowed for values.
     inputs, outputs:
-        Their numbers.
+        Number of inputs, and number of outputs.
     sized:
-        Whether values among the inputs decide the shape of a tensor, so that a run may fail for
-        them although the interpreter supports the operators.
+        Whether the values of some tensor decide another's shape, so that a run may fail on some
+        inputs although the interpreter supports the operators.
     """
 
     content: bytes
@@ -57,15 +59,15 @@ class Library:
         raise NotImplementedError
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs of one run."""
+        """Run the network once on inputs in order; return its outputs in order."""
         raise NotImplementedError
 
 
 class _Micro(Library):
-    """TensorFlow Lite Micro: every tensor must have the shape in the file.
+    """TensorFlow Lite Micro, in which every tensor must have the shape in the file.
 
-    Some of its kernels overwrite the declared shape without checking its length: DEPTH_TO_SPACE
-    writes four numbers.
+    Some kernels overwrite an output's shape without checking its rank (DEPTH_TO_SPACE writes four
+    sizes), so the number of elements is checked here.
     """
 
     def __init__(self, cut: Cut) -> None:
@@ -93,7 +95,7 @@ class _Micro(Library):
 
 
 class _Lite(Library):
-    """LiteRT: shapes follow from the inputs."""
+    """LiteRT, in which shapes of inputs may change from run to run."""
 
     def __init__(self, cut: Cut) -> None:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -161,7 +163,7 @@ class _Onnx(Library):
 
 
 class _OnnxReference(Library):
-    """ONNX's reference implementation, in Python: slow, and with all operators."""
+    """ONNX's reference implementation in Python, which is slow but has all operators."""
 
     def __init__(self, cut: Cut) -> None:
         import onnx
@@ -200,7 +202,7 @@ class _OnnxReference(Library):
         return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
 
 
-#: Interpreters by package name.
+#: Class of each interpreter, by the name of its package.
 LIBRARIES: dict[str, Callable[[Cut], Library]] = {
     "tflite-micro": _Micro,
     "ai-edge-litert": _Lite,

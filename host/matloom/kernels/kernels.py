@@ -1,4 +1,4 @@
-"""Chooses the kernel of each operator, from tables by kind of arithmetic."""
+"""Chooses the kernel of each operator from tables, one for each kind of arithmetic."""
 
 from collections.abc import Callable, Sequence
 
@@ -104,7 +104,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.UNPACK: unpack,
 }
 
-#: Kernels for a float32 first input, if the arithmetic differs.
+#: Kernels for a float32 first input, for operators whose kernel in `KERNELS` is for integers.
 FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.ADD: float_arithmetic,
     Op.AVERAGE_POOL_2D: float_average_pool,
@@ -128,7 +128,7 @@ FLOAT_KERNELS: dict[Op, Kernel] = {
     Op.TRANSPOSE_CONV: float_transposed_convolution,
 }
 
-#: Kernels for int8 weights between float32 tensors.
+#: Kernels for a float32 input, int8 weights and a float32 output.
 HYBRID_KERNELS: dict[Op, Kernel] = {
     Op.CONV_2D: hybrid_convolution,
     Op.FULLY_CONNECTED: hybrid_dense,
@@ -136,7 +136,7 @@ HYBRID_KERNELS: dict[Op, Kernel] = {
 
 
 def kernel_of(node: Node, inputs: Sequence[Array]) -> Kernel:
-    """Return the kernel of an operator for inputs of these types."""
+    """Return the kernel of an operator for the types of its inputs."""
     types = [array.dtype.name for array in inputs[:2]]
     if types == ["float32", "int8"] and node.op in HYBRID_KERNELS:
         return HYBRID_KERNELS[node.op]

@@ -12,9 +12,9 @@ from matloom.kernels.requantise import finish
 
 
 def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """BATCH_MATMUL of int8, whose sums have 32 bits and may be the results, or of float32.
+    """BATCH_MATMUL of int8, with an output in int8 or int32 (the sums), or of float32.
 
-    Floats are summed in float64: TensorFlow Lite Micro's may differ in the last bits.
+    Floats are summed in float64, so TensorFlow Lite Micro's results may differ in the last bits.
     """
     attributes = node.attributes_as(BatchMatmul)
     # For int8, factors have 9 bits: sums of 2**35 products are exact.

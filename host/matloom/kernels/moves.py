@@ -10,12 +10,12 @@ from matloom.ir.scales import nearest_positions
 
 
 def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONCATENATION: integers are copied, ignoring their scales."""
+    """CONCATENATION; integers are copied unchanged, whatever their scales."""
     return np.concatenate(list(inputs), axis=node.attributes_as(Axis).axis)
 
 
 def pack(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """PACK: inputs along a new axis."""
+    """PACK: stacks the inputs along a new axis."""
     return np.stack(list(inputs), axis=node.attributes_as(Axis).axis)
 
 
@@ -25,14 +25,14 @@ def unpack(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, ..
 
 
 def split(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
-    """SPLIT and SPLIT_V: parts along an axis."""
+    """SPLIT and SPLIT_V: one output for each part along an axis."""
     attributes = node.attributes_as(Split)
     ends = np.cumsum(attributes.sizes)[:-1]
     return tuple(np.split(inputs[0], ends, axis=attributes.axis))
 
 
 def pad_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """PAD and PADV2: adds elements around each axis, with a given value or the zero point."""
+    """PAD and PADV2: adds elements at both ends of each axis: a given value or the zero point."""
     attributes = node.attributes_as(Pad)
     value = attributes.value
     if value is None:

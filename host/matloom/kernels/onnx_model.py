@@ -1,4 +1,4 @@
-"""ONNX models by the numbers of their values, and models of some operators of another."""
+"""Numbers the values of ONNX models, and cuts operators out of a model into another."""
 
 import functools
 import hashlib
@@ -9,12 +9,12 @@ from typing import Any
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-#: Maximum bytes counted for values that are not constants.
+#: Maximum bytes that `memory_of` counts for values that are not constants.
 _MOST_CLAIMED = 64 << 20
 
 
 class _Bytes:
-    """A model file, equal to another of the same digest."""
+    """A model file as a key of caches: files with equal digests are equal."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -50,10 +50,10 @@ def parse(content: bytes) -> Any:
 
 
 def value_numbers(graph: Any) -> dict[str, int]:
-    """Return the numbers of a GraphProto's values by name: in order of their first appearance.
+    """Return the numbers of a GraphProto's values by name.
 
-    Inputs come first, then constants, then results of operators. Every copy of a model that has the
-    same inputs, constants and operators has the same numbers.
+    Values are numbered from 0 in the order of the file: inputs first, then constants, then results
+    of operators. Models with the same inputs, constants and operators have the same numbers.
     """
     names = [value.name for value in graph.input]
     names += [constant.name for constant in graph.initializer]
@@ -63,7 +63,7 @@ def value_numbers(graph: Any) -> dict[str, int]:
 
 
 def values_read(node: Any) -> list[str]:
-    """Return the names of all values that a NodeProto reads, its branches' and bodies' too."""
+    """Return the names of all values that a NodeProto reads, itself or in branches and bodies."""
     names = [name for name in node.input if name]
     for graph in subgraphs(node):
         made = {value.name for value in graph.input}
@@ -84,7 +84,7 @@ def subgraphs(node: Any) -> Iterator[Any]:
 
 
 def cut_model(content: bytes, attributes: Reference) -> Cut:
-    """Return a model with only a node's operators.
+    """Return a model that contains only the operators of a REFERENCE node.
 
     Raises
     ------
@@ -127,10 +127,10 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
 
 
 def memory_of(graph: Any) -> int:
-    """Return the bytes that values of a GraphProto take: constants that operators make, and others.
+    """Return an estimate of the bytes that the values of a GraphProto take at the same time.
 
-    The others count as the two largest of them, at most `_MOST_CLAIMED`, because a damaged file may
-    claim any size.
+    Results of ConstantOfShape are counted in full. Of all other values, only the two largest are
+    counted, up to `_MOST_CLAIMED` together, because a damaged file may claim any size.
     """
     return _memory(graph.node, [*graph.input, *graph.value_info, *graph.output])
 
@@ -144,7 +144,7 @@ def _memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
 
 
 def _size(value: Any) -> int:
-    """Return the bytes of a value, eight for each element; 0 if its shape is not known."""
+    """Return the bytes of a value, eight for each element; 0 for a scalar or an unknown shape."""
     shape = value.type.tensor_type.shape.dim
     sizes = [dim.dim_value for dim in shape]
     return 8 * math.prod(sizes) if shape and min(sizes) > 0 else 0

@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime whose sums do not saturate, and the models that it optimises.
+"""Opens sessions of ONNX Runtime whose sums do not saturate, and has it optimise models.
 
 This file imports nothing from Matloom, because `interpreters.py` loads it by its path.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _EXACT_SUMS = "session.x64quantprecision"
-#: Error of ONNX Runtime 1.32 if operators share a constant that it would rewrite for other kernels.
+#: Part of ONNX Runtime 1.32's error if operators share a constant that it rewrites for a kernel.
 _SHARED_CONSTANT_ERROR = "replace the existing tensor"
 _REAL = "DequantizeLinear"
 #: uint8 and int8, as in `onnx.TensorProto.DataType`.
@@ -64,7 +64,10 @@ def optimise_onnx(content: bytes, form: str) -> bytes:
 
 
 def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
-    """Return a session with the first of some configurations that ONNX Runtime accepts."""
+    """Return a session with the first configuration in `entries` that ONNX Runtime accepts.
+
+    Raises RuntimeError if it accepts none.
+    """
     refused = ""
     for entry in entries:
         for own in (False, True):
@@ -93,9 +96,9 @@ def _session(content: bytes, entry: dict[str, str], settings: dict[str, Any]) ->
 
 
 def _with_own_constants(content: bytes) -> bytes:
-    """Return a model in which no two operators share a constant of bytes.
+    """Return a model in which no two operators share a constant of bytes, or its DequantizeLinear.
 
-    Nor do they share the DequantizeLinear of a constant, which ONNX Runtime would copy without it.
+    If two shared a DequantizeLinear, ONNX Runtime would copy that, but not its constant.
     """
     import onnx
 
@@ -108,7 +111,7 @@ def _with_own_constants(content: bytes) -> bytes:
     nodes: list[Any] = []
 
     def own(name: str) -> str:
-        """Return another name for the same value, which nothing reads yet."""
+        """Return a name of the same value that nothing reads yet; add a copy if necessary."""
         source = producers.get(name)
         copied = source is not None and source.op_type == _REAL and source.input[0] in held
         if name not in seen or not (name in held or copied):

@@ -1,4 +1,4 @@
-"""Pooling operators; padding is ignored."""
+"""Pooling operators; elements of the padding count neither in averages nor in maxima."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,10 @@ from matloom.kernels.windows import pad, windows
 
 
 def _apply_activation(graph: Graph, node: Node, values: Array) -> Array:
-    """Return `values` limited by the activation; the output has the input's scale."""
+    """Return integers, limited by the activation, in the output's type.
+
+    They are not scaled, because input and output have the same scale.
+    """
     output = graph.tensors[node.output]
     low, high = activation_range(node.attributes_as(Pool2D).activation, output)
     result: Array = clamp(values.astype(np.int64), low, high).astype(output.dtype)
@@ -21,7 +24,7 @@ def _apply_activation(graph: Graph, node: Node, values: Array) -> Array:
 
 
 def _sums(attributes: Pool2D, image: Array) -> tuple[Array, Array]:
-    """Return sum and count of each window's elements."""
+    """Return the sum and the count of the elements in each window, without padding."""
     window, stride, padding = attributes.window, attributes.stride, attributes.padding
     sums = windows(pad(image, padding, 0), window, stride).sum(axis=(3, 4))
     inside = pad(np.ones_like(image[:1, :, :, :1]), padding, 0)
@@ -29,7 +32,7 @@ def _sums(attributes: Pool2D, image: Array) -> tuple[Array, Array]:
 
 
 def average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """AVERAGE_POOL_2D of 8-bit integers: sum over count, halves away from zero."""
+    """AVERAGE_POOL_2D of 8-bit integers; averages are rounded, halves away from zero."""
     sums, counts = _sums(node.attributes_as(Pool2D), inputs[0].astype(np.int64))
     quotients = np.sign(sums) * ((np.abs(sums) + counts // 2) // counts)
     return _apply_activation(graph, node, quotients)

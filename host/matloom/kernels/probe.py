@@ -17,7 +17,7 @@ from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-#: Number of cached results of attempts: a process takes a good part of a second.
+#: Number of results that `refusals` keeps, because a new process takes a good part of a second.
 _MAX_CACHED = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
@@ -29,9 +29,9 @@ _COMMAND = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')"
 
 
 def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
-    """Return why an interpreter refuses each network; empty if it runs it.
+    """Return why an interpreter refuses each network; an empty string if it runs it.
 
-    New networks are tried together in one process.
+    Results are cached. Networks that are not in the cache are tried together in one process.
     """
     keys = [(package, hashlib.sha256(cut.content).digest()) for cut in cuts]
     new = {key: cut for key, cut in zip(keys, cuts, strict=True) if key not in _known}
@@ -44,12 +44,12 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
 
 
 def is_timeout(refusal: str) -> bool:
-    """Return whether a network was given up because it takes too long: do not try another."""
+    """Return whether a refusal means that it took too long: other interpreters would, too."""
     return refusal == _TOO_LONG
 
 
 def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
-    """Return why a run on these inputs fails; empty if it succeeds."""
+    """Return why a run on these inputs fails; an empty string if it succeeds."""
     (reason,) = _ask(package, [(cut, inputs)])
     return reason
 
@@ -78,7 +78,7 @@ def tensor_shapes(
 
 
 def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
-    """Return the shapes of a network's outputs in a run on zeros.
+    """Return the shapes of a network's outputs in a run on zeros, or on ones if that fails.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
 def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible.
 
-    `values` are the bytes that its values take, as in `Cut.arena`.
+    `values` is the size of the model's values in bytes, as in `Cut.arena`.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -
 
 
 class _Process:
-    """An interpreter's process, which answers requests until it is ended."""
+    """A process with an interpreter, which answers requests until `end` is called."""
 
     def __init__(self, package: str) -> None:
         self._running = subprocess.Popen(
@@ -130,11 +130,11 @@ class _Process:
 
     @property
     def ended(self) -> bool:
-        """Whether the process ended early, for lack of memory or by an interruption."""
+        """Whether the process has ended, as for lack of memory or by an interruption."""
         return self._running.poll() is not None
 
     def ask(self, kind: str, request: object) -> Any:
-        """Return the answer to a request; None if there is none, as after a crash."""
+        """Return the answer to a request; None if the process or the library crashed."""
         requests, answers = self._running.stdin, self._running.stdout
         assert requests is not None
         assert answers is not None
@@ -148,13 +148,13 @@ class _Process:
         return pickle.loads(answers.read(size)) if size else None
 
     def end(self) -> None:
-        """End the process."""
+        """Kill the process, and wait until it has ended."""
         self._running.kill()
         self._running.communicate()
 
 
 class _Processes:
-    """Processes kept for reuse, by package and owning process."""
+    """Processes with interpreters, kept for reuse while `keepers` is not zero."""
 
     def __init__(self) -> None:
         self.keepers = 0
@@ -186,10 +186,10 @@ _processes = _Processes()
 
 @contextmanager
 def keep_processes() -> Iterator[None]:
-    """Let one process per interpreter answer all requests within the block.
+    """Let one process for each interpreter answer all requests within the block.
 
-    Elsewhere each request starts a new process, which takes a good part of a second: a program that
-    compiles one network should not leave a process behind.
+    Outside such a block, each request starts a process, which takes a good part of a second, and
+    ends it: a program that compiles one network should not leave a process behind.
     """
     _processes.keepers += 1
     try:

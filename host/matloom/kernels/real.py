@@ -13,7 +13,7 @@ from matloom.program import Program, TensorInfo
 
 
 def quantise_array(info: TensorInfo, real: npt.ArrayLike) -> Array:
-    """Return numbers as the integers of a tensor, rounded as in TensorFlow Lite's QUANTIZE.
+    """Return real numbers as integers of a tensor, rounded as in TensorFlow Lite's QUANTIZE.
 
     ``round(real / scale) + zero_point``, with the quotient in float32 and halves away from zero.
     Values beyond the type saturate; NaN becomes the zero point. For a tensor without a scale,
@@ -60,7 +60,7 @@ def _by_name(
     arrays: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     convert: Callable[[TensorInfo, npt.ArrayLike], Array],
 ) -> Any:
-    """Return arrays converted: a mapping by name, or one array for the only tensor.
+    """Convert a mapping of arrays by name, or the array of the only tensor; return the same form.
 
     Raises `UserError` for an unknown name, or for one array if there are several tensors.
     """
@@ -79,12 +79,12 @@ def _by_name(
 
 
 class RealNumbers:
-    """Methods of a session that convert to and from real numbers."""
+    """Base class of sessions: converts inputs from real numbers, and outputs to real numbers."""
 
     program: Program
 
     def quantise(self, inputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
-        """Return real numbers as inputs for `run`: integers by the inputs' scales and zero points.
+        """Return real numbers as integers for `run`, by the inputs' scales and zero points.
 
         Pass a mapping by name to get a mapping, or, for a network with one input, an array to get
         an array. Rounding is as in TensorFlow Lite; values beyond the type saturate. For an input
@@ -106,7 +106,7 @@ class RealNumbers:
         return _by_name("output", self.program.outputs, outputs, dequantise_array)
 
     def __reduce__(self) -> Any:
-        """Refuse to be copied or pickled."""
+        """Raise `UserTypeError`: a session cannot be copied or pickled."""
         raise UserTypeError(
             "a session cannot be pickled or copied: it holds a device",
             hint="keep session.program (save, load), and load a session from it there",

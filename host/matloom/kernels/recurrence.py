@@ -1,6 +1,7 @@
-"""LSTM_CELL, and LOGISTIC and TANH of int16 as it uses them.
+"""LSTM_CELL, and the LOGISTIC and TANH of 16-bit numbers that it uses.
 
-TensorFlow Lite Micro's integer kernel of UNIDIRECTIONAL_SEQUENCE_LSTM (lstm_eval.cc) defines them.
+The results are those of TensorFlow Lite Micro's integer kernel of UNIDIRECTIONAL_SEQUENCE_LSTM
+(lstm_eval.cc).
 """
 
 from collections.abc import Sequence
@@ -36,12 +37,14 @@ def _word(x: Array) -> Array:
 
 
 def lstm_cell(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, Array]:
-    """LSTM_CELL: output and next cell state, from sums of inputs and recurrence, and the state.
+    """LSTM_CELL: the output, int8, and the next cell state, int16, of one time step.
 
-    Sums are int32 (1, ..., 4 * cells), of the gates input, forget, cell and output; the state is
-    int16 (batch, cells). Column n of the parameters scales part n: the gates' sums of the input,
-    the gates' sums of the recurrence, forget gate times state, input gate times cell gate, and the
-    output; the last holds the limit of the state and the left shift that makes it Q3.12.
+    The inputs are the gates' sums over the input and those over the recurrence, both int32 (1, ...,
+    4 * cells) with the gates input, forget, cell and output; the cell state, int16 (batch, cells);
+    and parameters (2, 12). Columns of the parameters hold a multiplier and a shift: 0 to 3 for the
+    gates' sums over the input, 4 to 7 for those over the recurrence, 8 for forget gate times state,
+    9 for input gate times cell gate, 10 for the output. Column 11 holds the limit of the state (0
+    for none), and the left shift that converts it to Q3.12.
     """
     attributes = node.attributes_as(LstmCell)
     sums = np.take(inputs[0][0], attributes.time, axis=attributes.axis - 1)

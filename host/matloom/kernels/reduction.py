@@ -32,7 +32,7 @@ def float_reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def pick(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ARG_MAX and ARG_MIN: the first index of the extreme along an axis."""
+    """ARG_MAX and ARG_MIN: the index, int32, of the first extreme value along an axis."""
     function = np.argmax if node.op is Op.ARG_MAX else np.argmin
     axis = node.attributes_as(Axis).axis
     return np.asarray(function(inputs[0], axis=axis)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Operators without a kernel here, run by an installed reference interpreter.
+"""Runs operators without a kernel here on an installed reference interpreter.
 
 Operators of TensorFlow Lite run on TensorFlow Lite Micro or, if it refuses them, on LiteRT's
 reference kernels. Operators of ONNX run on ONNX Runtime or, if it refuses them, on ONNX's reference
@@ -22,9 +22,9 @@ from matloom.kernels.onnx_model import cut_model
 from matloom.kernels.probe import failure, is_timeout, refusals
 from matloom.kernels.registered import RegisteredRun, find_registered
 
-#: Maximum characters of a reason to show: names in a file may have any length.
+#: Maximum number of characters of a reason in a message: names in a file may have any length.
 _LONGEST_REASON = 400
-#: Common name of each package's interpreter.
+#: Name for users of each package's interpreter.
 _NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
@@ -35,7 +35,7 @@ _NAMES = {
 
 
 class InterpreterError(UserError):
-    """Operators that no installed interpreter runs: one line that names them, and the remedy."""
+    """Error raised if no installed interpreter runs some operators, which the message names."""
 
     hint = "change the operator in the network, or give it a kernel (docs/own-operators.md)"
 
@@ -49,10 +49,11 @@ class Choice:
     package:
         Package of the interpreter; empty if no suitable one is installed.
     cut:
-        The file that it runs.
-    missing, refusals:
-        Preferred packages that are not installed, and those that refuse the operators, with
-        reasons.
+        The file that it runs; None for a registered kernel, or if `package` is empty.
+    missing:
+        Preferred packages that are not installed.
+    refusals:
+        Reasons of preferred packages that refuse the operators, by package.
     """
 
     attributes: Reference
@@ -62,7 +63,7 @@ class Choice:
     refusals: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """Say for `explain` where the operators run."""
+        """Return a phrase for `explain` on where the operators run, and why there."""
         if not self.package:
             return "on a reference interpreter, of which none is installed here"
         because = [f"{other} refuses: {line}" for other, line in self.refusals.items()]
@@ -73,9 +74,10 @@ class Choice:
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The interpreters that may run the operators here.
+        """Packages of the interpreters that may run the operators here.
 
-        ONNX's reference implementation only runs what ONNX Runtime refuses.
+        ONNX's reference implementation runs only what ONNX Runtime refuses, so it may not run
+        anything if ONNX Runtime is not installed.
         """
         own = self.attributes.interpreters
         return own[:1] if own == ONNX_INTERPRETERS and own[0] in self.missing else own
@@ -100,7 +102,7 @@ class Choice:
 
 
 def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
-    """Return the interpreter of each REFERENCE node; all nodes of a package share one process.
+    """Return the interpreter of each REFERENCE node; a package tries all its nodes in one process.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def _short(line: str) -> str:
 
 
 def _cut_file(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
-    """Return the file for an interpreter, or note in the choice why there is none."""
+    """Return the file for an interpreter, or None after noting in `choice` why there is none."""
     content = graph.tensors[node.inputs[-1]].data
     assert content is not None
     try:
@@ -177,9 +179,9 @@ class ReferenceRun:
         self._library = LIBRARIES[self._choice.package](self._choice.cut)
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Return the outputs for the node's inputs, whose last is the file.
+        """Run the operators on the node's inputs, of which the last is the file; return outputs.
 
-        They have the shapes of the graph's tensors, unless a shape depends on values.
+        Outputs have the shapes of the graph's tensors, unless a shape depends on values.
 
         Raises
         ------
@@ -209,8 +211,8 @@ class ReferenceRun:
 
 
 def to_declared_shape(array: Array, shape: tuple[int, ...]) -> Array:
-    """Return an array in the declared shape, or unchanged if its size differs.
+    """Return an array in the declared shape, or unchanged if its number of elements differs.
 
-    Sizes differ only for outputs whose shape depends on values.
+    It differs only for outputs whose shape depends on values.
     """
     return array.reshape(shape) if array.size == np.prod(shape, dtype=np.int64) else array

@@ -14,14 +14,14 @@ Shape = tuple[int, ...]
 
 
 class OperatorError(UserError):
-    """A registered operator that contradicts its file, or is inconsistent."""
+    """Error raised if a registered operator fails, contradicts the model file, or is unknown."""
 
     hint = "docs/own-operators.md says what shape, kernel and stages must return"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorUse:
-    """One operator of a network, as passed to the kernels and stages of registered operators.
+    """One use of a registered operator in a network, as its kernel and stages receive it.
 
     Its `attributes` come from the file: the attributes of an ONNX node by name; for a TensorFlow
     Lite operator, the entries of its FlexBuffer, or ``options`` with the bytes of any other
@@ -30,7 +30,7 @@ class OperatorUse:
     Members
     -------
     inputs, outputs:
-        Shape, dtype, scale and zero point if any; constants also have `data`.
+        Tensors with shape, dtype, and scale and zero point if any; constants also have `data`.
     """
 
     inputs: tuple[Tensor, ...]
@@ -118,7 +118,7 @@ def find_registered(name: str) -> RegisteredOperator | None:
 
 
 def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Shape]:
-    """Return the shapes of an operator's outputs by its own rule; raise `OperatorError`."""
+    """Return the output shapes by an operator's `shape`; raise `OperatorError` if that fails."""
     shapes = [tensor.shape for tensor in use.inputs]
     try:
         found = operator.shape(*shapes, **use.attributes)
@@ -138,7 +138,7 @@ def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Sha
 def run_kernel(
     operator: RegisteredOperator, use: OperatorUse, arrays: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """Return a kernel's outputs; check shapes and types if `use` has outputs.
+    """Run an operator's kernel; return its outputs, checked against `use.outputs` if not empty.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _operator_error(operator: RegisteredOperator, action: str, error: Exception)
 
 
 class RegisteredRun:
-    """One REFERENCE node with a registered operator; its last input encodes the attributes.
+    """Runs one REFERENCE node with a registered operator; its last input encodes the attributes.
 
     Raises
     ------
@@ -193,7 +193,7 @@ class RegisteredRun:
         )
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Return the outputs for the operator's inputs; raise `OperatorError`."""
+        """Run the kernel on the operator's inputs; return outputs, or raise `OperatorError`."""
         return run_kernel(self._operator, self._use, inputs)
 
 

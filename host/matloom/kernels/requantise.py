@@ -20,7 +20,7 @@ from matloom.ir.scales import (
     sums_are_wide,
 )
 
-#: Range of each activation.
+#: Range of results of each activation, in real numbers.
 _LIMITS = {
     Activation.RELU: (0.0, np.inf),
     Activation.RELU6: (0.0, 6.0),
@@ -35,7 +35,7 @@ def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
 
 
 def _scale_in_place(sums: Array, multiplier: Array, shift: Array) -> Array:
-    """Return 32-bit sums scaled as in `scale`, in place unless they are shifted left."""
+    """Return 32-bit sums scaled as by `scale`; `sums` is overwritten unless some shift is left."""
     if shift.max(initial=0) > 0:
         return scale(sums, multiplier, shift)
     right = -shift
@@ -61,7 +61,7 @@ def _wrap_to_32_bits(sums: Array) -> Array:
 
 
 def finish(x: Array, activation: Activation, output: Tensor) -> Array:
-    """Return scaled sums with the output's zero point, limits and type."""
+    """Return scaled sums as the output: plus its zero point, limited, and in its type."""
     low, high = activation_range(activation, output)
     x = np.asarray(x + output.zero_point)
     if low > high:
@@ -73,7 +73,7 @@ def finish(x: Array, activation: Activation, output: Tensor) -> Array:
 
 
 def limit(x: Array, activation: Activation) -> Array:
-    """Return float32 `x` limited by the activation."""
+    """Return float32 `x` limited to the range of the activation."""
     if activation is Activation.NONE:
         return x
     low, high = _LIMITS[activation]
@@ -94,7 +94,7 @@ def requantise_sums(
 ) -> Array:
     """Return the output of a layer with weights from its int64 sums (any, output channels).
 
-    It works in place, so `sums` is overwritten.
+    `sums` is used as working memory, so its values may be lost.
     """
     if bias is not None:
         sums += bias.reshape(-1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Sums of two bytes by POST's tables: what tables compute, and tables that reproduce an ADD."""
+"""Adds two bytes with POST's tables, and finds the tables that reproduce an ADD."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.elementwise import add
 
 _BYTES = np.arange(-128, 128)
-#: Factors around the exact one that are tried.
+#: Largest deviation from the exact factor that is tried.
 _TRIED_FACTORS = 4
-#: Sums of words, and below and above which they are limited.
+#: Range of sums of words; a sum below `_LOW` gives the byte -128, one above `_HIGH` gives 127.
 _SMALLEST, _LARGEST = -(1 << 31), (1 << 31) - 1
 _LOW, _HIGH = -127 << FRACTION_BITS, (127 << FRACTION_BITS) - 1
 
@@ -22,7 +22,7 @@ def sum_bytes(
 ) -> NDArray[np.uint8]:
     """Return the sums of two arrays of bytes (..., columns), as `arch.result_sums` defines them.
 
-    `tables` are (n, 256): that of a column is the one of its number modulo n.
+    `tables` are (n, 256); column c of the arrays uses table c modulo n.
     """
     words = _words(tables)
     columns = np.arange(results.shape[-1]) % len(words)
@@ -34,12 +34,12 @@ def sum_bytes(
 
 
 def _words(tables: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the words of tables (n, 256): (n, rows, words)."""
+    """Return tables (n, 256) as words, uint32 (n, rows, words)."""
     return np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
 
 
 def _limit(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
-    """Return the bytes of sums of words."""
+    """Return the bytes for sums of words: the sums without fraction, limited to int8."""
     sums = totals.view(np.int32) >> FRACTION_BITS
     limited: NDArray[np.int8] = np.clip(sums, -128, 127).astype(np.int8)
     return limited
@@ -69,9 +69,9 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
     Parameters
     ----------
     sums:
-        int8 (256, 256): for each byte and each other byte, from -128 on.
+        Sum of each pair of bytes, int8 (256, 256); both axes start at the byte -128.
     slopes:
-        Scales of the byte and of the other, divided by that of the sum.
+        Scales of the first and of the second operand, each divided by the scale of the sum.
     """
     wanted = sums.astype(np.int64) << FRACTION_BITS
     first, second = (round(slope * 2**FRACTION_BITS) for slope in slopes)
@@ -90,13 +90,16 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
 
 
 def _deviations() -> Iterator[tuple[int, int]]:
-    """Yield the deviations from the exact factors to try, the smallest first."""
+    """Yield pairs of deviations from the exact factors to try, the smallest first."""
     near = range(-_TRIED_FACTORS, _TRIED_FACTORS + 1)
     yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
 
 
 def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
-    """Return the table of two factors and a constant."""
+    """Return the table, uint8 (256,), that adds two bytes times their factors and a constant.
+
+    Words are corrected where their sums would exceed 32 bits, as far as that is possible.
+    """
     low = np.arange(ROWS)
     # The high half of a byte has its sign.
     high = 16 * ((low ^ 8) - 8)

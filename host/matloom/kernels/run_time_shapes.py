@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-#: Inputs whose values decide the shape of an operator's outputs; empty for all inputs.
+#: Indices of inputs whose values decide the shapes of outputs, by operator; () means all inputs.
 SIZES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SLICE", "SPLIT_V"), (1, 2)),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN", "BROADCAST_TO", "MEAN", "MIRROR_PAD", "ONE_HOT"), (1,)),
@@ -20,7 +20,10 @@ SIZES: dict[str, tuple[int, ...]] = {
 def has_run_time_shape(
     name: str, inputs: Sequence[int], is_computed: Callable[[int], bool]
 ) -> bool:
-    """Return whether the output shapes of an operator are known only at run time."""
+    """Return whether the output shapes of an operator are known only at run time.
+
+    `inputs` are the operator's tensors; `is_computed` tells which are not constants.
+    """
     if name not in SIZES:
         return False
     places = SIZES[name] or range(len(inputs))

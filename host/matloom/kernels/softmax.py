@@ -22,9 +22,10 @@ SUM_BITS = 12
 
 
 def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """SOFTMAX: int8 in fixed point, uint8 by a table of floats, or float32.
+    """SOFTMAX of int8 in fixed point, of uint8 with a table of floats, or of float32.
 
-    Floats may differ from TensorFlow Lite Micro's in the last bit, which depends on the C library.
+    The last bit of float32 results may differ from TensorFlow Lite Micro's, as it depends on the C
+    library.
     """
     if inputs[0].dtype == np.float32:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
@@ -38,16 +39,19 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def exponentials(graph: Graph, node: Node) -> Array:
-    """Return the exponentials (256,) of all differences of an int8 SOFTMAX from the largest byte.
+    """Return the exponentials of an int8 SOFTMAX, by the distance below the row's largest byte.
 
-    They are int64 in Q0.31, indexed by the difference.
+    They are int64 (256,) in Q0.31.
     """
     scaled, counts = _scaled_differences(graph, node)
     return np.where(counts, exp_of_negative(scaled), 0)
 
 
 def _scaled_differences(graph: Graph, node: Node) -> tuple[Array, Array]:
-    """Return all differences (256,) from the largest byte, scaled, Q5.26, and which fit that."""
+    """Return the differences 0 to -255 from the largest byte, scaled, in Q5.26, and which fit it.
+
+    Both arrays have shape (256,); differences that do not fit are 0.
+    """
     multiplier, shift = softmax_scale(graph, node)
     least = math.floor(31 * 2**26 / 2**shift)
     below = np.arange(256)
@@ -68,7 +72,7 @@ def _sum_of_powers(powers: Array) -> Array:
 
 
 def _exp(x: Array) -> Array:
-    """Return exp(x) in float32, correctly rounded, as the C library's nearly always is."""
+    """Return exp(x) in float32, rounded from float64, as the C library's nearly always is."""
     return np.exp(x.astype(np.float64)).astype(np.float32)
 
 
@@ -84,7 +88,7 @@ def _float_softmax(x: Array, beta: float) -> Array:
 
 
 def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
-    """Return the results of LiteRT's uint8 kernel: a table of powers, sums in float32."""
+    """Return the results of LiteRT's uint8 kernel: a table of exponentials, sums in float32."""
     step = np.float32(graph.tensors[node.inputs[0]].scale) * np.float32(
         node.attributes_as(Softmax).beta
     )
@@ -96,7 +100,7 @@ def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOG_SOFTMAX: int8 in fixed point, or float32, whose last bit may differ as for SOFTMAX."""
+    """LOG_SOFTMAX of int8 in fixed point, or of float32, whose last bits are as in `softmax`."""
     if inputs[0].dtype == np.int8:
         below = _distance_below_largest(inputs[0])
         logarithm = log_of_sum(_sum_of_powers(exponentials(graph, node)[below]), SUM_BITS)

@@ -11,7 +11,7 @@ from matloom.program.node import step_graph, tensors_by_name
 
 
 class HostSteps:
-    """The host steps of a program except loops; each becomes a graph with a single node.
+    """Runs the host steps of a program, except loops, each as a graph with a single node.
 
     Raises
     ------
@@ -44,14 +44,17 @@ class HostSteps:
         }
 
     def share(self, other: "HostSteps") -> None:
-        """Share the state of interpreters with another program of the network."""
+        """Take over interpreters, with their state, from another program of the same network.
+
+        Steps are matched by the names of their outputs.
+        """
         named = {key[0]: other._references[key[1]] for key in other._opaque}
         for outputs, key in self._opaque:
             if outputs in named:
                 self._references[key] = named[outputs]
 
     def run(self, step: HostStep, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the step's outputs by name; its inputs are among `values`."""
+        """Run a step, whose inputs are among `values`; return its outputs by name."""
         graph, node = self._graphs[id(step)]
         arrays = {number: values[name] for number, name in enumerate(step.inputs) if name in values}
         if node.op is Op.REFERENCE:

@@ -19,10 +19,10 @@ from matloom.kernels.activations import leaky_relu
 #: Largest weight.
 _MAX_WEIGHT = 127
 
-#: Maximum number of bytes of a row, which is the distance to a tap outside of it.
+#: Maximum number of bytes of a row: EXEC steps over a whole row to reach a tap outside of it.
 _LONGEST_ROW = largest(Opcode.EXEC, "kernel_col_step")
 
-#: How close to an integer a product of a slope must be.
+#: Maximum distance of a number from the nearest integer to be taken for it.
 _INTEGER_TOLERANCE = 1e-4
 
 #: Maximum number of pairs of addends tried with a pair of weights.
@@ -35,9 +35,10 @@ _ALL_BYTES = np.arange(-128, 128, dtype=np.int64)
 class TwoSlopes:
     """Parameters with which LEAKY_RELU of a byte is exact.
 
-    A sum is the larger of ``steep * byte + offset * outside`` and ``shallow * byte``, and a result
-    the sum plus `bias`, scaled by `rounding`, plus the output's zero point. `outside` is a byte,
-    and `offset` the sum of a weight for each row of the array.
+    A sum is the larger of ``steep * byte + offset * outside`` and ``shallow * byte``. The result is
+    the sum plus `bias`, scaled by `scale` with `rounding`, plus the output's zero point. `outside`
+    is the byte that a tap outside of the image reads, and `offset` the sum of its weights, one for
+    each row of the array.
     """
 
     steep: int
@@ -49,26 +50,27 @@ class TwoSlopes:
     rounding: Rounding
 
     def sums(self, values: Array) -> tuple[Array, Array]:
-        """Return the sums of bytes under the steep and under the shallow slope."""
+        """Return the two sums of each byte: with the steep slope, and with the shallow one."""
         return self.steep * values + self.offset * self.outside, self.shallow * values
 
     def results(self, zero: int) -> Array:
-        """Return the results for all bytes from -128 on, with an output's zero point."""
+        """Return the results for all bytes from -128 to 127, given the output's zero point."""
         total = wrap32(np.maximum(*self.sums(_ALL_BYTES)) + self.bias)
         found: Array = np.clip(requantize(total, *self.scale, self.rounding) + zero, -128, 127)
         return found
 
 
 def rows_of(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the rows of a tensor, and the bytes of a row."""
+    """Return the number of rows of a tensor of bytes, and the number of bytes in a row."""
     rows = prod(shape[:2] if len(shape) == IMAGE_RANK else shape[:-1])
     return rows, prod(shape) // rows
 
 
 def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
-    """Return the parameters of a LEAKY_RELU; None if none are exact, or a table is faster.
+    """Return parameters for a LEAKY_RELU of int8; None if none are exact, or a table is faster.
 
-    The slopes must be as two weights below 128, as those of 0.1 or 0.3 are to 1.
+    The ratio of the slopes must be that of two integers below 128, such as 1 to 10 for 0.1. The
+    result is also None if the configuration lacks the hardware, or rows are too long.
     """
     data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     alpha = node.attributes_as(LeakyRelu).alpha
@@ -97,9 +99,9 @@ def _is_whole(number: float) -> bool:
 def _choices(
     expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier, rows: int
 ) -> Iterator[TwoSlopes]:
-    """Yield the parameters that give the expected results on both sides of the zero point.
+    """Yield parameters that may give the expected results on both sides of the zero point.
 
-    The reference kernel rounds twice, so sums of each side may need an addend of their own.
+    The reference kernel rounds twice, so the sums of each side may need an addend of their own.
     """
     steep, shallow = weights
     bytes_of = _ALL_BYTES[zeros[0] + 128 :], _ALL_BYTES[: zeros[0] + 128]
@@ -126,7 +128,9 @@ def _choices(
 def _addends(
     sums: Array, expected: Array, scale: Multiplier, rounding: Rounding, most: int
 ) -> list[int]:
-    """Return the addends of sums that give the expected results, the smallest first.
+    """Return the addends, from `-most` to `most`, with which sums give the expected results.
+
+    The smallest come first.
 
     Results are clamped to the range of the expected ones before they are compared.
     """
@@ -138,7 +142,7 @@ def _addends(
 
 
 def _product(number: int, rows: int) -> tuple[int, int] | None:
-    """Return a sum of `rows` weights and a byte with this product; None if there are none."""
+    """Return two factors of a number: a sum of `rows` weights, and a byte; None if impossible."""
     factors = (each for each in range(_MAX_WEIGHT, 0, -1) if number % each == 0)
     byte = next((each for each in factors if abs(number // each) <= rows * _MAX_WEIGHT), None)
     return None if byte is None else (number // byte, byte)

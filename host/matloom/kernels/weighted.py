@@ -15,12 +15,12 @@ from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import requantise_sums
 from matloom.kernels.windows import pad, windows
 
-#: Size up to which OpenBLAS multiplies in one thread.
+#: Number of multiplications up to which OpenBLAS uses a single thread.
 BLAS_WORK = 2**18
 
 
 def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """Return weights minus their zero point, which only uint8 and computed weights have."""
+    """Return weights minus their zero point, which only uint8 and computed weights may have."""
     tensor = graph.tensors[node.inputs[1]]
     if tensor.dtype != "uint8" and tensor.data is not None:
         return inputs[1]
@@ -33,12 +33,12 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
 
 
 def _largest(data: Array) -> int:
-    """Return the largest possible magnitude of an input minus its zero point."""
+    """Return the largest possible magnitude of elements minus their zero point, by type."""
     return 2**15 if data.dtype == np.int16 else 255
 
 
 def _exact_type(terms: int, largest: int) -> type[np.floating[Any]]:
-    """Return a float type in which sums of `terms` products are exact."""
+    """Return a float type in which sums of `terms` products of `largest` and 255 are exact."""
     return np.float32 if terms * largest * 255 < 2**24 else np.float64
 
 
@@ -59,7 +59,7 @@ def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16, zero points 0."""
+    """CONV_2D of 8-bit integers, or of int16 without zero points; with a bias or none."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     largest = _largest(image)
@@ -77,7 +77,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEPTHWISE_CONV_2D: int8 image, int8 weights, int32 bias or none, to int8; or int16."""
+    """DEPTHWISE_CONV_2D of 8-bit integers, or of int16; with a bias or none."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     kernel = (weights.shape[1], weights.shape[2])
@@ -93,7 +93,10 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def _slide(
     image: Array, weights: Array, shape: tuple[int, ...], attributes: DepthwiseConv2D
 ) -> Array:
-    """Return the sums (positions, channels) of weights (height, width, channels) over an image."""
+    """Return the sums of a depthwise convolution, (positions, channels).
+
+    `image` is padded, `weights` are (height, width, channels), and `shape` is the output's.
+    """
     (down, right), (row_step, column_step) = attributes.stride, attributes.dilation
     batch, tall, wide, channels = shape
     sums = np.zeros((batch, tall, wide * channels), image.dtype)
@@ -110,7 +113,7 @@ def _slide(
 
 
 def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED: int8 rows, int8 weights, int32 bias or none, to int8; or int16."""
+    """FULLY_CONNECTED of 8-bit integers, or of int16; with a bias or none."""
     activation = node.attributes_as(FullyConnected).activation
     rows, weights = inputs[0], _weights(graph, node, inputs)
     largest = _largest(rows)
@@ -120,7 +123,7 @@ def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def scatter(products: Array, attributes: TransposeConv) -> Array:
-    """Return sums (batch, height, width, outputs) of the products of all input positions.
+    """Return the sums of a TRANSPOSE_CONV, (batch, height, width, outputs), from its products.
 
     `products` are (batch, input height, input width, kernel height, kernel width, outputs).
     """
@@ -137,7 +140,7 @@ def scatter(products: Array, attributes: TransposeConv) -> Array:
 
 
 def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """TRANSPOSE_CONV: int8 image, int8 weights, int32 bias or none, to int8."""
+    """TRANSPOSE_CONV of 8-bit integers, with a bias or none."""
     attributes = node.attributes_as(TransposeConv)
     image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point

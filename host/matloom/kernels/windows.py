@@ -25,7 +25,10 @@ def windows(
     stride: tuple[int, int],
     dilation: tuple[int, int] = (1, 1),
 ) -> Array:
-    """Return a view (batch, rows, columns, kernel height, kernel width, channels) of an image."""
+    """Return a view of an image's windows, one for each output position.
+
+    The view is (batch, rows, columns, kernel height, kernel width, channels).
+    """
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
     view = np.lib.stride_tricks.sliding_window_view(image, reach, axis=(1, 2))
     view = view[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
