@@ -188,7 +188,7 @@ def _is_timeout(status: int) -> bool:
 
 
 def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
-    """Return the result of `_attempt` in a fork; a reason is the first line printed there, if any."""
+    """Return the result of `_attempt` in a fork; a reason that the library prints is preferred."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):

@@ -1,4 +1,4 @@
-"""Runs all checks of a configuration's chip that are possible, within some minutes."""
+"""Runs all possible checks of a configuration's chip within a time limit."""
 
 import time
 import traceback
@@ -35,14 +35,14 @@ from matloom.verification.verdicts import (
 )
 from matloom.workers import Tasks
 
-#: File of the configuration in the report's folder.
+#: Name of the configuration's file in the folder of the report.
 _CONFIG_FILE = "config.json"
 
-#: Share of the time reserved for random streams, which never end by themselves.
+#: Share of the time that is reserved for random streams, which have no end of their own.
 _STREAMS_SHARE = 0.1
 
-#: Function that writes the Verilog of a configuration to a folder, and returns a sentence on it and
-#: Verilator's warnings that are not waived.
+#: Function that writes the Verilog of a configuration to a folder, and returns a sentence about it
+#: and the warnings of Verilator that are not waived.
 Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 
@@ -53,11 +53,13 @@ class _Run:
     Members
     -------
     end:
-        Deadline.
+        Deadline, as a time of `time.monotonic`.
+    say:
+        Prints a line of progress.
     expected:
-        Seconds estimated to complete each step that has an end.
+        Estimated seconds to complete each step that has an end, by the step's name.
     started_steps:
-        Steps started so far.
+        Names of the steps with an end that have started.
     """
 
     verification: Verification
@@ -69,14 +71,14 @@ class _Run:
 
     @property
     def source(self) -> str:
-        """The configuration as the user named it."""
+        """The configuration as the user gave it, or else its name."""
         return self.verification.source or self.verification.name
 
     def seconds_for(self, name: str) -> float:
         """Return the seconds that a step may take.
 
-        It is an equal share of the remaining time, or twice the estimate if that is more, so that a
-        low estimate does not cut a step short.
+        A step gets an equal share of the remaining time, or twice its estimate if that is more, so
+        that a low estimate does not cut it short; random streams get all of the remaining time.
         """
         left = max(self.end - time.monotonic(), 0.0)
         if name == "streams":
@@ -96,10 +98,11 @@ def verify(
     say: Callable[[str], None],
     tasks: Tasks,
 ) -> None:
-    """Run every step that is possible here; the verdicts of all others give the reason.
+    """Run every step that is possible here, and add all steps to `verification.steps`.
 
-    Steps that can be completed come first, the shortest before the others; random streams use the
-    remaining time. An interruption makes the current step INCOMPLETE; later ones are NOT RUN.
+    Steps that have an end come first, those with the shortest estimate before others; random
+    streams use the remaining time. Steps that cannot run are NOT RUN, with the reason. Ctrl-C makes
+    the current step INCOMPLETE and later ones NOT RUN.
 
     Parameters
     ----------
@@ -108,9 +111,9 @@ def verify(
     folder:
         Folder for `config.json` and the Verilog.
     say:
-        Called with lines of progress.
+        Prints a line of progress.
     tasks:
-        Executor of random checks.
+        Runs the random checks.
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
@@ -140,7 +143,7 @@ def verify(
 def _step(
     run: _Run, name: str, body: Callable[[Step], None], missing_requirements: str = ""
 ) -> None:
-    """Run a step; an exception counts as a failure of the chip or of the check."""
+    """Run a step, unless `missing_requirements` says why not; an exception makes it FAILED."""
     missing_requirements = missing_requirements or ("interrupted before" if run.interrupted else "")
     step = Step(name=name, detail=missing_requirements)
     run.verification.steps.append(step)
@@ -168,7 +171,7 @@ def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
 
 
 def _build(run: _Run, step: Step) -> CoveredTransport:
-    """Build the simulator, or use the cached one."""
+    """Build the simulator, or use the cached one; return the simulated chip."""
     run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
     chip = open_chip(run.verification.config, run.verification.seed)
     chip.coverage = run.verification.coverage
@@ -177,7 +180,7 @@ def _build(run: _Run, step: Step) -> CoveredTransport:
 
 
 def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
-    """Run streams towards missing coverage points, until none are missing or time is up."""
+    """Run streams directed at missing coverage points until none are missing or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.of(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)
@@ -218,7 +221,7 @@ def _coverage_text(coverage: Coverage) -> str:
 
 
 def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
-    """Run random checks with new seeds until time is up; at least one of each kind."""
+    """Run random checks with new seeds until one fails or time is up, at least one of each kind."""
     verification = run.verification
     last_report = time.monotonic()
     end = last_report + run.seconds_for("streams")
@@ -242,7 +245,7 @@ def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
 
 
 def _regression(run: _Run, folder: Path, step: Step) -> None:
-    """Run the cocotb testbenches."""
+    """Run the cocotb testbenches until all are done or time is up."""
     expected = run.expected.get("regression", 0.0)
     start = time.monotonic()
     outcome = regression(folder / _CONFIG_FILE, run.seconds_for("regression"))
@@ -255,7 +258,7 @@ def _regression(run: _Run, folder: Path, step: Step) -> None:
 
 
 def _proofs(run: _Run, prover: Prover | str, step: Step) -> None:
-    """Prove as many claims as time allows."""
+    """Prove as many of the configuration's claims as time allows."""
     if isinstance(prover, str):
         raise ValueError(prover)
     minutes = run.seconds_for("proofs") / 60

@@ -1,4 +1,4 @@
-"""Checks of the chip against the functional model, each determined by configuration and seed."""
+"""Checks of the chip against the functional model; configuration and seed determine each."""
 
 import random
 from collections import Counter
@@ -52,15 +52,19 @@ __all__ = [
 
 
 def _state_interval(config: Config) -> int:
-    """Return the number of streams between comparisons of the complete state on chip.
+    """Return after how many streams the complete state on chip is compared each time.
 
-    Reading the state of a wide chip takes as long as running several streams.
+    Reading the state of a large chip takes as long as running several streams.
     """
     return max(5, config.spad_bytes >> 14)
 
 
 def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run legal streams on both; return the number of streams and instructions."""
+    """Run legal streams on chip and model, then check timestamps and registers.
+
+    Every other stream runs with random stalls of external memory. Returns the number of streams
+    and instructions; raises `MismatchError` if chip and model differ.
+    """
     ran: Counter[str] = Counter()
     interval = _state_interval(pair.config)
     for number, stream in enumerate(random_streams(pair.config, seed, count)):
@@ -78,9 +82,10 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
 
 
 def check_timestamps(pair: Pair, seed: int) -> None:
-    """Run equal instructions that use all slots, in random order; raise MismatchError.
+    """Run equal instructions on the chip that use all timestamp slots, in random order.
 
-    Each timestamp follows from the one before, so that a single wrong bit is noticed.
+    Raises `MismatchError` if a timestamp or counter is wrong. Each timestamp follows from the one
+    before, so a single wrong bit is noticed.
     """
     slots = list(range(1, pair.config.timestamps))
     if not slots:
@@ -100,10 +105,12 @@ def check_timestamps(pair: Pair, seed: int) -> None:
 
 
 def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run corrupted streams: check the fault, stray writes, and that the core stays usable.
+    """Run corrupted streams; compare fault records, and check that no write is out of bounds.
 
-    Results are compared if they are defined: a random change may introduce hazards, and results
-    then depend on the order of units. Returns the numbers of streams, faults and results.
+    If a corrupted stream has defined results, these are compared, too: a random change may
+    introduce hazards, and results then depend on the order of units. Every tenth time, a legal
+    stream shows that the core is still usable. Returns the number of streams, faults and compared
+    results; raises `MismatchError` if chip and model differ.
     """
     generator = random.Random(f"corrupted {seed}")
     counts: Counter[str] = Counter()
@@ -131,7 +138,10 @@ def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[s
 
 
 def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
-    """Return a random layer; for odd numbers, one with an unusual quantity."""
+    """Return a random layer and its inputs by tensor number.
+
+    For an odd `number`, it is a layer of `WideOperators`, with one unusually large quantity.
+    """
     if number % 2 == 0:
         return random_layer(number, config)
     op = WINDOWED[number // 2 % len(WINDOWED)]
@@ -140,7 +150,10 @@ def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
 
 
 def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
-    """Run random layers with random tiles on both, and compare with the graph interpreter."""
+    """Run random layers with random tiles on chip and model; compare with the graph interpreter.
+
+    Returns the number of layers; raises `MismatchError` if a result differs.
+    """
     for number in range(seed, seed + count):
         graph, inputs = _layer(number, pair.config)
         program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
@@ -158,7 +171,7 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
     return Counter(layers=count)
 
 
-#: Checks that `make soak` chooses from.
+#: Checks by name, each a function of a `Pair` and a seed that returns counts.
 CHECKS = {
     "streams": check_streams,
     "corrupted": check_corrupted_streams,
@@ -168,9 +181,9 @@ CHECKS = {
 
 
 def minimum_busy_cycles(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
-    """Return the minimum cycles that LOAD and STORE are busy, by counter.
+    """Return the minimum cycles that LOAD and STORE are busy, by the name of the counter.
 
-    Each moves a beat per cycle and computes a row address in two, so no instruction takes less.
+    Each unit moves at most one beat per cycle, and needs two cycles for the address of a row.
     """
     least = {"load_busy": 0, "store_busy": 0}
     for instruction in instructions:
@@ -211,7 +224,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
 
 
 def _compare_states(pair: Pair, number: int) -> None:
-    """Compare the complete state on chip; it includes results of earlier streams."""
+    """Raise `MismatchError` if scratchpad or accumulators of chip and model differ."""
     pair.calm()
     model, chip = (read_state(driver) for driver in pair)
     if chip != model:
@@ -219,7 +232,11 @@ def _compare_states(pair: Pair, number: int) -> None:
 
 
 def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
-    """Compare the fault records of a stream, and the memory around its regions."""
+    """Run a stream on chip and model; return whether it ended with a fault.
+
+    Raises `MismatchError` if the fault records differ, if the chip's record does not stay, or if
+    the chip wrote outside of the writable regions.
+    """
     bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
     written = [
         slice(start, start + len(stream.regions[region]))
@@ -238,7 +255,7 @@ def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, n
 
 
 def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
-    """Check that a fault record stays the same when read again after odd and even delays."""
+    """Raise `MismatchError` if a fault record changes when it is read again a few cycles later."""
     pair.rtl.write("IRQ_STATUS", 3)
     for cycles in (1, 1, 2):
         pair.chip.wait_interrupt(cycles)
@@ -249,7 +266,7 @@ def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number
 def _fill(
     driver: Driver, memory: NDArray[np.uint8], stream: RandomProgram, generator: random.Random
 ) -> dict[Region, int]:
-    """Place the stream's regions between guard bytes, and return their addresses."""
+    """Write noise to the start of memory, then the stream's regions; return their addresses."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     bases = driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
     noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
@@ -261,7 +278,7 @@ def _fill(
 
 
 def _without_written(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
-    """Return external memory without the bytes that a stream may write."""
+    """Return a copy of external memory in which the bytes that a stream may write are zero."""
     remaining = memory.copy()
     for part in written:
         remaining[part] = 0
@@ -269,7 +286,7 @@ def _without_written(memory: NDArray[np.uint8], written: list[slice]) -> NDArray
 
 
 def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
-    """Run a stream and return its fault record, or None."""
+    """Run a stream; return its fault record, or None if it ended without a fault."""
     try:
         run_stream(driver, stream)
     except DeviceFaultError as fault:

@@ -1,4 +1,4 @@
-"""Corrupts command buffers at random."""
+"""Corrupts command buffers at random, and tells which of them have defined results."""
 
 import dataclasses
 import random
@@ -15,7 +15,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.verification.random_programs import RandomProgram
 
-#: Maximum steps of a corrupted stream; longer ones are not run.
+#: Approximate maximum of steps of a corrupted stream; longer ones are drawn again.
 _MOST_STEPS = 60_000
 
 _LOOPS = {
@@ -28,9 +28,10 @@ _LOOPS = {
 
 
 def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
-    """Return a stream with a bit or word of its commands changed, truncated, or replaced by noise.
+    """Return a stream with corrupted commands.
 
-    Streams that could run very long are drawn again.
+    A bit or a word is changed, the end is cut off, or some or all of the commands are replaced by
+    random bytes. Streams that could run very long are drawn again. `instructions` is empty.
     """
     commands = _corrupt(generator, stream.commands)
     while _steps(commands) > _MOST_STEPS:
@@ -68,7 +69,7 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
 
 
 def _steps(commands: bytes) -> int:
-    """Return the approximate steps of all instructions before the first undecodable one."""
+    """Return roughly how many steps all instructions before the first undecodable one take."""
     total, offset = 0, 0
     while offset < len(commands):
         try:
@@ -83,10 +84,10 @@ def _steps(commands: bytes) -> int:
 
 
 def is_defined(stream: RandomProgram, config: Config) -> bool:
-    """Return whether the results are independent of the order of units, with valid parameters.
+    """Return whether a stream has defined results on devices that start with zeroed memories.
 
-    A multiplier or shift that is out of range has no defined result. Devices start with zeroed
-    memories.
+    It has if it is legal, if the order in which units work does not matter, and if all multipliers
+    and shifts that a POST reads from the scratchpad are in range.
     """
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     try:
@@ -107,7 +108,7 @@ def is_defined(stream: RandomProgram, config: Config) -> bool:
 
 
 def leaves_chip(stream: RandomProgram, config: Config) -> bool:
-    """Return whether the first fault is an access beyond a memory on chip."""
+    """Return whether a stream's first fault is an access beyond scratchpad or accumulators."""
     engine = Engine(config)
     contents = {**stream.regions, Region.PROGRAM: stream.commands}
     engine.regions = {
@@ -121,7 +122,10 @@ def leaves_chip(stream: RandomProgram, config: Config) -> bool:
 
 
 def _legal_scales(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:
-    """Return whether all multipliers and shifts of channels are in range."""
+    """Return whether the multipliers and shifts that a POST reads from the scratchpad are in range.
+
+    True for other instructions.
+    """
     if instruction.opcode is not Opcode.POST or not instruction.channel_scale:
         return True
     bias_bytes = config.bias_block_bytes * instruction.channel_bias

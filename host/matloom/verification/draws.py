@@ -34,7 +34,7 @@ from matloom.verification.fields import body_fields
 
 _SMALL_COUNTS = (1, 1, 2, 3, 4, 7)
 
-#: Fields that only have an effect with a flag, by flag.
+#: Fields that only have an effect if a flag is set, by the name of the flag.
 _MEANT_WITH = {
     "window": ("line", "first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
     "fill": ("fill_value",),
@@ -44,7 +44,10 @@ _MEANT_WITH = {
 
 
 def draw_fields(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
-    """Draw all fields of an instruction except addresses; `settle` makes them consistent."""
+    """Return random fields of an instruction, except addresses and some steps.
+
+    They may contradict each other until `settle` makes them consistent.
+    """
     if opcode is Opcode.EXEC:
         return _draw_exec(generator, config)
     if opcode is Opcode.POST:
@@ -59,9 +62,10 @@ def settle(
     values: dict[str, int],
     pinned: AbstractSet[str],
 ) -> None:
-    """Make fields consistent in place, such as steps and counts; pinned ones change last.
+    """Make fields consistent in place, such as steps and counts.
 
-    An instruction writes each byte only once, because the order of its writes is not specified.
+    Fields in `pinned` only change if no change of other fields helps. Afterwards, an instruction
+    writes each byte only once, because the order of its writes is not specified.
     """
     for flag, names in _MEANT_WITH.items():
         if flag in values and flag not in pinned and not pinned.isdisjoint(names):
@@ -75,14 +79,14 @@ def settle(
 
 
 def table_bytes(values: dict[str, int], config: Config) -> int:
-    """Return the bytes of the tables that a POST fills, at once or one after another."""
+    """Return the total size in bytes of the tables that a POST with these fields fills."""
     if values.get("softmax"):
         return EXPONENTIALS * EXPONENTIAL_BYTES
     return 256 * (config.lanes if values.get("table") == Table.FILL_EACH else 1)
 
 
 def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
-    """Return about how many cycles an instruction takes."""
+    """Return roughly how many cycles an instruction takes."""
     if opcode is Opcode.EXEC:
         tiles = 1
         for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
@@ -150,7 +154,10 @@ def _write_once(
     extent: int,
     byte_distance: int = 1,
 ) -> None:
-    """Reduce counts to 1 until no rows of `extent` bytes, `byte_distance` apart, overlap."""
+    """Set the counts `inner` and `outer` to 1, in place, if rows of `extent` bytes would overlap.
+
+    Within a row, written bytes are `byte_distance` apart, so rows may also interleave.
+    """
 
     def separate(count: str, step: str, size: int) -> bool:
         between = size == extent and values[step] == 1 and values[count] <= byte_distance
@@ -213,7 +220,7 @@ def _draw_exec(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _draw_product_flags(generator: random.Random, config: Config) -> dict[str, int]:
-    """Draw the fields for products of computed tensors that a configuration has."""
+    """Return random flags for products of computed tensors, as far as a configuration has them."""
     built = {
         "zero_points": config.zero_points,
         "weights_transposed": config.transposed_weights,
@@ -222,7 +229,7 @@ def _draw_product_flags(generator: random.Random, config: Config) -> dict[str, i
 
 
 def _draw_channels(generator: random.Random, config: Config) -> dict[str, int]:
-    """Draw an input whose positions EXEC reads in part, like some channels of an image."""
+    """Return random fields with which EXEC reads only a part of each position's channels."""
     count = generator.choice((config.rows, 2 * config.rows, generator.randint(1, 80)))
     positions = generator.choice((1, 2, 5))
     return {
@@ -235,7 +242,7 @@ def _draw_channels(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _draw_window(generator: random.Random, width: int) -> dict[str, int]:
-    """Draw a sliding window: usually one that makes outputs, sometimes an arbitrary one."""
+    """Return random fields of a sliding window, most often of one that has outputs."""
     line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
     return {
         "line": line,
@@ -248,7 +255,7 @@ def _draw_window(generator: random.Random, width: int) -> dict[str, int]:
 
 
 def _draw_paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
-    """Draw the input of a paired window: usually blocks that lie completely within rows."""
+    """Return random fields of a paired window's input, most often with whole blocks in its rows."""
     size = config.paired_bytes
     return {
         "x_step": generator.choice((size, size, 3)),
@@ -300,7 +307,7 @@ def _draw_post(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _draw_post_functions(generator: random.Random, config: Config) -> dict[str, int]:
-    """Return the fields of a POST that a configuration may lack."""
+    """Return random values of those optional fields of a POST that a configuration has."""
     values: dict[str, int] = {}
     if config.has_narrow:
         values["pairs"] = generator.randint(0, 1)
@@ -369,7 +376,10 @@ def _settle_post(
 
 
 def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
-    """Set `softmax` to 0 if other fields do not allow it, or change these if it is pinned."""
+    """Make `softmax` and the fields that it requires consistent, in place.
+
+    If it is pinned, the other fields change; otherwise, and under FLOAT, it becomes 0.
+    """
     rules = {name: value for name, value in WITH_SOFTMAX.items() if name in values}
     if values.get("softmax") == RowFunction.SOFTMAX:
         rules |= OF_ROWS
@@ -386,7 +396,10 @@ def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
 def _settle(
     values: dict[str, int], pinned: AbstractSet[str], used: str, fixed: Mapping[str, int]
 ) -> None:
-    """Set a field to 0 if it does not allow other fields, or change these if it is pinned."""
+    """Make field `used` and the values in `fixed` that it requires consistent, in place.
+
+    If it is pinned, the other fields change; otherwise, it becomes 0 if they differ.
+    """
     rules = {name: value for name, value in fixed.items() if name in values}
     if not values.get(used) or used in pinned:
         values |= rules if values.get(used) else {}
@@ -395,7 +408,10 @@ def _settle(
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
-    """Make a fill cover whole tables: the tail of a vector writes arbitrary entries."""
+    """Change the size of a POST, in place, so that it fills whole tables.
+
+    The tail covers a whole row of the table, because a shorter one would write arbitrary entries.
+    """
     vectors = table_bytes(values, config) // config.table_row_bytes
     even = vectors & -vectors
     width = 1 << generator.randrange(even.bit_length())

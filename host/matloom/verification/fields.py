@@ -1,4 +1,4 @@
-"""Boundary values of instruction fields, derived from the tables of the ISA."""
+"""Boundary values of instruction fields, derived from the tables of the instruction set."""
 
 import functools
 import random
@@ -16,13 +16,13 @@ def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
 
 @functools.cache
 def count_names(opcode: Opcode, config: Config) -> tuple[str, ...]:
-    """Return the fields that are counts, whose minimum is 1."""
+    """Return the names of the fields that are counts, which are those with a minimum of 1."""
     return tuple(name for name, item in body_fields(opcode, config).items() if item.low == 1)
 
 
 @functools.cache
 def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
-    """Return the fields, other than bases, that affect extents or duration of an instruction."""
+    """Return the names of fields that affect the extents or the duration of an instruction."""
     factors = {
         factor.removesuffix("-1").removesuffix("/2").removesuffix("%2")
         for extent in extents(opcode, config)
@@ -37,7 +37,11 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
 
 
 def boundary_value(generator: random.Random, field: Field, config: Config) -> int:
-    """Draw a legal value of a field: first, last, a neighbour, or close to a carry."""
+    """Return a random value within a field's limits, at or near a boundary.
+
+    Boundaries are both limits, powers of two, and sizes of the array, the bus and the banks. If
+    only certain values are allowed, any of them is returned.
+    """
     choices = field.allowed_values(config)
     if choices is not None:
         return int(generator.choice(choices))

@@ -1,4 +1,4 @@
-"""Random legal instructions whose fields reach every boundary that the tables allow."""
+"""Draws random legal instructions whose fields often have boundary values."""
 
 import functools
 import random
@@ -19,10 +19,10 @@ from matloom.verification.fields import (
     sized_names,
 )
 
-#: Number of repairs of a draw before it is replaced by another.
+#: Number of repairs of a draw before it is given up.
 _MAX_REPAIRS = 40
 
-#: Number of attempts to satisfy a goal with random other fields, and with small ones.
+#: Number of attempts to satisfy a goal with random other fields, and then with small ones.
 _MAX_GOAL_ATTEMPTS = 3
 
 _DRAM_PAGE = 4096
@@ -41,10 +41,10 @@ class Space:
     Members
     -------
     regions:
-        Bytes of each region of external memory.
+        Size in bytes of each region of external memory.
     fetched, results:
-        Ranges of scratchpad bytes for weights and parameters, and for results of POST: fetching
-        weights and parameters does not wait for POST.
+        Half-open ranges of the scratchpad for weights and parameters, and for results of POST. They
+        must not overlap, because fetching weights and parameters does not wait for POST.
     """
 
     config: Config
@@ -53,7 +53,7 @@ class Space:
     results: tuple[int, int]
 
     def bounds(self, memory: AddressSpace, base: str, values: Mapping[str, int]) -> tuple[int, int]:
-        """Return the first address and the end of the range for an extent."""
+        """Return the half-open range of addresses for the extent with base field `base`."""
         if memory is AddressSpace.DRAM:
             return 0, self.regions.get(Region(values["region"]), 0)
         if memory is AddressSpace.ACC:
@@ -66,11 +66,11 @@ class Space:
 def random_instruction(
     generator: random.Random, space: Space, opcode: Opcode, most_steps: int
 ) -> dict[str, int]:
-    """Return fields of a legal instruction of at most about `most_steps` cycles.
+    """Return fields of a legal instruction that takes at most about `most_steps` cycles.
 
-    Most instructions have one or two fields at a boundary: of their bits, or of what fits in the
-    memories. Addresses are the first or last that fit, arbitrary, or such that a bank, or a page of
-    external memory, ends inside the extent.
+    Most instructions have one to three fields near a boundary of their range, or the largest value
+    that fits in the memories. Addresses are the first or last that fit, arbitrary, or such that a
+    bank, or a page of external memory, ends inside or next to the extent.
     """
     while True:
         values = draw_fields(generator, space.config, opcode)
@@ -86,8 +86,8 @@ def instruction_for_goal(
 ) -> dict[str, int] | None:
     """Return fields of a legal instruction, like `random_instruction`, that satisfy a goal.
 
-    All other fields are random if they fit, and small otherwise. Returns None if the goal is
-    impossible in this space.
+    Other fields are random in the first attempts, and small in later ones. Returns None if no
+    attempt succeeds, as when the goal is impossible in this space.
     """
     config, opcode = space.config, goal.opcode
     fields = body_fields(opcode, config)
@@ -113,7 +113,7 @@ def _bases(opcode: Opcode) -> tuple[str, ...]:
 def _pin_fields(
     generator: random.Random, config: Config, opcode: Opcode, values: dict[str, int]
 ) -> set[str]:
-    """Set up to three fields to boundary values; return their names."""
+    """Set up to three random fields to boundary values, in place; return their names."""
     fields = body_fields(opcode, config)
     names = [name for name in fields if name not in _bases(opcode)]
     if opcode is Opcode.STORE:
@@ -137,7 +137,10 @@ def _shrink_to_fit(
     pinned: set[str],
     most_steps: int,
 ) -> bool:
-    """Reduce fields in place until all are legal and fit; sometimes pinned ones first."""
+    """Reduce fields in place until the extents and the duration fit; return whether they do.
+
+    Usually counts that are not pinned are reduced first, sometimes the pinned fields.
+    """
     config = space.config
 
     def fits(changed: Mapping[str, int]) -> bool:
@@ -180,7 +183,7 @@ def _choose_bases(
     values: dict[str, int],
     goal: CoverageGoal | None = None,
 ) -> bool:
-    """Choose the base of every extent in place; return whether the instruction is then legal."""
+    """Set the base of every extent, in place; return whether the instruction is then legal."""
     config = space.config
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
@@ -205,7 +208,10 @@ def _choose_bases(
 
 
 def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | None) -> None:
-    """Let a POST write where it reads; for a goal about its source, read where it writes."""
+    """Let a POST read where it writes, in place; for a goal about its source, write where it reads.
+
+    In the second case nothing changes if the source does not fit in the range for results.
+    """
     first, end = space.results
     source, pitch = values["source_addr"], values["source_pitch"]
     goal_is_source = goal is not None and "source_pitch" in goal.fixed
@@ -217,7 +223,7 @@ def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | Non
 
 
 def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
-    """Return the number that a base must be a multiple of."""
+    """Return the number of which the value of a base field must be a multiple."""
     paired = values.get("window") and values.get("paired")
     if base == "weight_addr" or (paired and base in BLOCK_STEPS):
         return config.weight_boundary
@@ -225,7 +231,7 @@ def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
 
 
 def _bank_size(config: Config, memory: AddressSpace) -> int:
-    """Return the size of a bank or page, in bytes or entries."""
+    """Return the size of a bank or page in bytes, or of half of ACC in entries."""
     return {
         AddressSpace.SPAD: config.bank_bytes,
         AddressSpace.ACC: config.acc_entries // 2,
@@ -236,7 +242,11 @@ def _bank_size(config: Config, memory: AddressSpace) -> int:
 def _base(
     generator: random.Random, bounds: tuple[int, int], size: int, unit: int, placement: str | None
 ) -> int:
-    """Return an address within bounds: first, last, arbitrary, or near the end of a bank."""
+    """Return an address for an extent: the first or last that fits, any, or near a bank's end.
+
+    `bounds` is half-open, `unit` is the size of a bank, and `placement` demands `FIRST`, `LAST` or
+    `CROSSING` if not None.
+    """
     low, high = bounds
     last = high - size
     boundary = unit * generator.randint(low // unit, high // unit)

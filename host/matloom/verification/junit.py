@@ -1,15 +1,15 @@
-"""Reports of a verification as JUnit XML, for continuous integration."""
+"""Writes the report of a verification as JUnit XML, for continuous integration."""
 
 from xml.etree import ElementTree
 
 from matloom.verification.verdicts import FAILED, PASSED, Case, Step, Verification
 
-#: Verdicts that count as passed; all others except failures count as skipped, with their reason.
+#: Verdicts reported as passed; all others except failures are reported as skipped.
 _GOOD = (PASSED, "PROVEN")
 
 
 def to_junit(verification: Verification) -> str:
-    """Return a test suite per step, with a test case for the step and for each of its proofs."""
+    """Return the XML text: a test suite for each step, with a case for the step and each proof."""
     root = ElementTree.Element("testsuites", name=f"matloom verify {verification.name}")
     for step in verification.steps:
         whole = Case(

@@ -1,4 +1,4 @@
-"""The functional model and the simulated chip of one configuration, side by side."""
+"""The functional model and the simulated chip of one configuration, to be compared."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,21 +10,24 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.verification.random_programs import clear_state
 
-#: External memory of each device.
+#: Size of the model's external memory in bytes.
 MEMORY_BYTES = 1 << 22
 
-#: Time limits of a run. A hang is detected by cycles: the widest layers take some six million, in a
-#: time that depends on the machine's load. The seconds are for simulators that stop.
+#: Limits of a run on the chip, in cycles and in seconds. A hang exceeds the cycles: the widest
+#: layers take some six million. The seconds are for a simulator that stops.
 _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
 
 class MismatchError(AssertionError):
-    """The chip behaved differently from the functional model; the message says how and where."""
+    """Raised if the chip behaves differently from the model; the message says how and where."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The functional model and a chip, each with its own driver, for the same programs."""
+    """The functional model and a chip, each with its own driver, for running the same programs.
+
+    Iterating yields the driver of the model, then that of the chip.
+    """
 
     config: Config
     model: Driver
@@ -35,7 +38,7 @@ class Pair:
     def of(cls, chip: RtlTransport, config: Config, timeout: float = _TIMEOUT) -> "Pair":
         """Return a pair in its initial state: a new model, and the chip reset and cleared.
 
-        A run of the chip may take `timeout` seconds.
+        `timeout` is the time limit of a run of the chip in seconds.
         """
         chip.set_timing(MemoryTiming())
         chip.memory[:] = 0
@@ -55,10 +58,10 @@ class Pair:
         return iter((self.model, self.rtl))
 
     def disturb(self, number: int) -> None:
-        """Stall the chip's external memory at random."""
+        """Let the chip's external memory stall at random from now on; `number` is the seed."""
         timing = MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=number)
         self.chip.set_timing(timing)
 
     def calm(self) -> None:
-        """Let the chip's external memory answer without stalls."""
+        """Let the chip's external memory answer without stalls from now on."""
         self.chip.set_timing(MemoryTiming())

@@ -1,4 +1,4 @@
-"""Plan of a verification: the steps possible here, their estimated time, and their order."""
+"""Plans a verification: which steps are possible here, their estimated time, and their order."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,27 +16,28 @@ ON_CHIP = ("coverage", "streams")
 #: Reason for skipping a step that was not requested.
 _LEFT_OUT = "left out by --only"
 
-#: Number of multipliers of `nano`, on which times were measured.
+#: Number of multipliers of configuration `nano`, for which times were measured.
 _NANO_MULTIPLIERS = 16
 
-#: Seconds per point of coverage at `nano`, on an idle core. Simulation and functional coverage take
-#: time in proportion to the multipliers: `nano` 40 s, `reference` 12 minutes.
+#: Seconds per coverage point of `nano`, on an idle core. The time is assumed to grow in proportion
+#: to the multipliers: 40 s for `nano`, 12 minutes for `reference`.
 _POINT_SECONDS = 0.011
 
-#: Seconds of the testbenches at `nano` with their build, which grow more slowly.
+#: Seconds for building and running the testbenches of `nano`. The time is assumed to grow with the
+#: square root of the multipliers.
 _TESTBENCH_SECONDS = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prover:
-    """Proves claims of a configuration.
+    """Functions that prove claims of a configuration.
 
     Members
     -------
     run:
-        Proves as much as possible in some minutes: `matloom_rtl.formal.run`.
+        Proves as many claims as possible within some minutes: `matloom_rtl.formal.run`.
     expected:
-        Returns the approximate seconds for all claims.
+        Returns the approximate seconds that all claims take.
     """
 
     run: Callable[..., list[Any]]
@@ -44,7 +45,7 @@ class Prover:
 
 
 def why_no_simulator() -> str:
-    """Return why Verilator cannot be used here, or an empty text."""
+    """Return why Verilator cannot be used here; an empty string if it can."""
     try:
         find_verilator()
     except ToolError as error:
@@ -53,7 +54,7 @@ def why_no_simulator() -> str:
 
 
 def missing_requirements(verification: Verification, prover: Prover | str) -> dict[str, str]:
-    """Return why each step cannot be run; an empty text if it can."""
+    """Return why each step cannot be run, by name of the step; an empty string if it can."""
     no_simulator = why_no_simulator()
     found = dict.fromkeys(STEPS, no_simulator)
     found["regression"] = no_simulator or why_no_regression()
@@ -67,7 +68,7 @@ def missing_requirements(verification: Verification, prover: Prover | str) -> di
 def expected_seconds(
     verification: Verification, prover: Prover | str, missing_requirements: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the seconds estimated for each step that can be run and has an end."""
+    """Return the estimated seconds of each step that can be run and has an end, by name."""
     config, expected = verification.config, {}
     size = max(1.0, config.rows * config.columns / _NANO_MULTIPLIERS)
     if not missing_requirements["coverage"]:
@@ -81,7 +82,7 @@ def expected_seconds(
 
 
 def position_of(name: str, expected: Mapping[str, float]) -> tuple[int, float]:
-    """Return the position of a step in the order of a run: shorter ones first, streams last."""
+    """Return a key that sorts steps: Verilog, simulator, the others by estimate, streams last."""
     if name in ("verilog", "simulator"):
         return STEPS.index(name), 0.0
     return (3, 0.0) if name == "streams" else (2, expected.get(name, 0.0))

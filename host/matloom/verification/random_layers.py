@@ -1,4 +1,4 @@
-"""Random one-layer networks, to compare devices with the graph interpreter."""
+"""Draws random one-layer networks, to compare devices with the graph interpreter."""
 
 import random
 from typing import Any
@@ -20,7 +20,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import window_shape
 
-#: Approximate maximum of multiply-accumulates of a layer on 256 multipliers.
+#: Approximate maximum of multiply-accumulates of a convolution.
 _MAX_MACS = 400_000
 
 _OPERATORS = (
@@ -34,10 +34,10 @@ _OPERATORS = (
     Op.AVERAGE_POOL_2D,
     Op.QUANTIZE,
 )
-#: Operators of two tensors.
+#: Element-wise operators of two inputs.
 _PAIRS = (Op.ADD, Op.MUL, Op.SQUARED_DIFFERENCE)
 
-#: Operators that need an optional unit, by the property of the configuration that says so.
+#: Operators that need optional hardware, by the member of `Config` that is true if it is built.
 _UNITS = {
     "tables": (Op.HARD_SWISH, Op.LOGISTIC),
     "products": (Op.MUL,),
@@ -47,7 +47,7 @@ _UNITS = {
 
 
 class _Draw:
-    """Random numbers and tensors of one seed."""
+    """Draws random numbers, attributes and tensors from one seed."""
 
     def __init__(self, seed: str, config: Config):
         self.random = random.Random(seed)
@@ -55,7 +55,7 @@ class _Draw:
         self.config = config
 
     def size(self, most: int) -> int:
-        """Return 1 to `most`, often small, and sometimes close to the size of the array."""
+        """Return a number from 1 to `most`, often small, sometimes close to the array's size."""
         near = self.random.choice((self.config.rows, self.config.columns))
         return min(
             most,
@@ -75,7 +75,7 @@ class _Draw:
         return self.random.choice(tuple(Activation))
 
     def four_bits(self) -> bool:
-        """Return whether to use 4-bit weights: often, if the engine supports them."""
+        """Return whether to use 4-bit weights; never if the engine does not support them."""
         return self.config.has_narrow and self.random.random() < 0.7
 
     def bytes(self, shape: tuple[int, ...]) -> Array:
@@ -89,7 +89,7 @@ class _Draw:
         return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
 
     def padding(self, kernel: tuple[int, int], dilation: tuple[int, int]) -> Padding:
-        """Return no padding, or up to the most that keeps every window in touch with the image."""
+        """Return no padding, or a random one of up to half of the kernel's reach on each side."""
         if self.random.random() < 0.4:
             return NO_PADDING
         reach = [(taps - 1) * step for taps, step in zip(kernel, dilation, strict=True)]
@@ -99,7 +99,7 @@ class _Draw:
 
 
 def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
-    """Return a height and width at least as large as the window."""
+    """Return a random height and width, at least as large as the window."""
     least = [(taps - 1) * step + 1 for taps, step in zip(kernel, dilation, strict=True)]
     height, width = (length + draw.size(20) - 1 for length in least)
     return height, width
@@ -123,7 +123,7 @@ def _graph(
 def _weights_and_bias(
     draw: _Draw, source: Tensor, shape: tuple[int, ...], axis: int, reduction: int
 ) -> tuple[list[Tensor], float]:
-    """Return weights and bias, and an output scale that makes use of the output's range."""
+    """Return weights and perhaps a bias, and an output scale that suits the size of the sums."""
     channels = shape[axis]
     by_channel = draw.random.random() < 0.7
     base = draw.scale()
@@ -237,9 +237,9 @@ def _elementwise(draw: _Draw, op: Op) -> Graph:
 def random_layer(seed: int, config: Config) -> tuple[Graph, dict[int, Array]]:
     """Return a network of one random operator, and its inputs by tensor number.
 
-    Shapes, strides, dilations, padding, zero points, scales, multipliers and activations are
-    drawn from `seed`; sizes close to the array's are frequent. Compile it with
-    ``CompileOptions(tiling_seed=seed)`` for random tiles as well.
+    Operator, shapes, attributes, scales and zero points depend on `seed` and the configuration;
+    sizes close to the array's are frequent. Compile the network with
+    ``CompileOptions(tiling_seed=seed)`` to get random tiles, too.
     """
     draw = _Draw(f"layer {seed} {config.digest}", config)
     units = [op for name, ops in _UNITS.items() if getattr(config, name) for op in ops]

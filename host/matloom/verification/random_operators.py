@@ -1,4 +1,4 @@
-"""Random networks of one operator with random attributes, to compare with other runtimes."""
+"""Draws random networks of one operator, to compare with other runtimes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ from matloom.ir.operators import OPERATORS
 from matloom.ir.shapes import same_padding
 from matloom.ir.verify import verify
 
-#: Outputs whose scale and zero point the operator fixes.
+#: Scale and zero point of outputs that the operator fixes, by operator and type.
 FIXED = {
     (Op.LOG_SOFTMAX, "int8"): (1 / 16, 127),
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
@@ -44,13 +44,13 @@ FIXED = {
     (Op.TANH, "int16"): (2.0**-15, 0),
     (Op.TANH, "uint8"): (1 / 128, 128),
 }
-#: Outputs that have their input's scale and zero point.
+#: Operators whose outputs have their input's scale and zero point.
 KEPT = {
     *(Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D, Op.PAD, Op.PADV2, Op.CONCATENATION, Op.PACK),
     *(Op.UNPACK, Op.SPLIT, Op.SPLIT_V, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.RESHAPE),
     *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
 }
-#: Layers with weights, whose sums need larger scales.
+#: Operators that multiply matrices or kernels, whose outputs get larger scales.
 WEIGHTED = {
     Op.BATCH_MATMUL,
     Op.CONV_2D,
@@ -61,10 +61,10 @@ WEIGHTED = {
 
 
 class Instances:
-    """Generator of networks; equal seeds give equal networks.
+    """Draws random networks of one operator; equal seeds give equal networks.
 
-    With `engine`, attributes are limited to those that the engine supports, and most tensors are
-    too wide for one vector.
+    With `engine`, attributes are limited to those that the engine supports, and channels range up
+    to 40, so that many tensors are wider than a vector.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class Instances:
         return tuple(shape)
 
     def _length(self, most: int) -> int:
-        """Return a random length of an axis."""
+        """Return a random length of an axis, from 1 to `most`."""
         return self._integer(1, most)
 
     def _matrix(self, rows: int) -> tuple[int, int]:
-        """Return a shape for an input whose shape is irrelevant."""
+        """Return a shape for the input of an operator to which the shape does not matter."""
         return rows, 50
 
     def _kernel(self, most: int) -> tuple[int, int]:
@@ -109,11 +109,11 @@ class Instances:
         return self._pair(1, 2)
 
     def _channels(self, most: int) -> int:
-        """Return a number of channels; for the engine, several blocks of them."""
+        """Return a random number of channels, from 1 to `most`, or to 40 for the engine."""
         return self._integer(1, 40 if self.engine else most)
 
     def _constant(self, tensor: Tensor) -> Tensor:
-        """Return an int8 or int16 constant with random data."""
+        """Return a copy of a tensor of integers with random data, which makes it a constant."""
         limits, dtype = np.iinfo(tensor.dtype), np.dtype(tensor.dtype).type
         data = self.random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
         return replace(tensor, data=data)
@@ -122,7 +122,7 @@ class Instances:
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
-        """Return a random scale of a tensor, rounded to float32 as in files."""
+        """Return a random scale, which float32 represents as in files; 100 times less for int16."""
         return float(np.float32(self._scale(low, high) / (100 if dtype == "int16" else 1)))
 
     def _activation(self) -> Activation:
@@ -161,7 +161,10 @@ class Instances:
         )
 
     def _bias(self, channels: int, *, short: bool = False) -> list[Tensor]:
-        """Return a bias or none; for int16 layers it has 64 bits, or 32 if it may be `short`."""
+        """Return a list with a bias, or an empty one.
+
+        The bias of int16 layers has 64 bits, or, if `short` is set, sometimes 32.
+        """
         if not self._integer(0, 3):
             return []
         reach = self._bias_reach()
@@ -203,7 +206,11 @@ class Instances:
     def network(
         self, op: Op, inputs: Sequence[Tensor], attributes: Attributes | None = None
     ) -> Graph:
-        """Return a network whose outputs have the shapes given by the operator's rule."""
+        """Return a network of one operator, which has the given inputs and constants.
+
+        The output shapes follow the operator's rule; an operator without one, such as RESHAPE,
+        removes all axes of length 1 and adds one in front.
+        """
         attributes = Attributes() if attributes is None else attributes
         rules, input_shapes = OPERATORS[op], [tensor.shape for tensor in inputs]
         if rules.parts is not None:
@@ -322,7 +329,10 @@ class Instances:
         return [self._tensor("left", shape), self._tensor("right", other)]
 
     def _engine_pair(self, shape: tuple[int, ...], other: tuple[int, ...]) -> list[Tensor]:
-        """Return two inputs: the second constant, computed and repeated, or like the first."""
+        """Return two inputs in either order: one of `shape`, and a constant or computed operand.
+
+        A constant has shape `other`; a computed operand repeats along some of the first axes.
+        """
         outer = self._integer(0, len(shape))
         constant = bool(self._integer(0, 1))
         if not constant:
@@ -347,7 +357,7 @@ class Instances:
         return self._broadcast(), Attributes()
 
     def _factors(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a constant with a value for each channel, or one for all."""
+        """Return a constant with a value for each channel, or a single value."""
         return self._constant(self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:]))
 
     def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
@@ -408,7 +418,7 @@ class Instances:
         )
 
     def _draw_axes(self, rank: int) -> list[bool]:
-        """Return which axes change: all of them, or the two that the engine allows."""
+        """Return for each axis whether it may change: at most two may for the engine, else all."""
         chosen = set(range(rank))
         if self.engine:
             chosen = {self._integer(0, rank - 1), self._integer(0, rank - 1)}
@@ -514,7 +524,7 @@ class Instances:
         return [self._tensor("input", shape)], Attributes()
 
 
-#: The method that makes instances of each operator.
+#: Name, without underscore, of the method that draws inputs and attributes of each operator.
 KINDS = {
     Op.ADD: "arithmetic",
     Op.ARG_MAX: "picking",

@@ -1,4 +1,4 @@
-"""Random legal instruction streams, to compare devices, drawn from the ISA's tables."""
+"""Draws random legal instruction streams, to compare devices, and runs them."""
 
 import dataclasses
 import random
@@ -29,13 +29,13 @@ from matloom.verification.instructions import Space, random_instruction
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
 
-#: Region size of some streams of `random_streams`; most use REGION_BYTES.
+#: Region size in bytes of a few streams of `random_streams`; the others use REGION_BYTES.
 _LARGE_REGION_BYTES = 300_000
 
-#: Maximum element steps of an instruction; longer ones are drawn again.
+#: Approximate maximum of cycles of an instruction.
 _MOST_STEPS = 1500
 
-#: Every opcode has an instruction of at most this many steps, in any configuration.
+#: A limit of cycles within which every opcode has an instruction in any configuration.
 _LEAST_STEPS = 64
 
 _UNIT_SHARES = {Opcode.LOAD: 3, Opcode.EXEC: 4, Opcode.POST: 4, Opcode.STORE: 2}
@@ -48,11 +48,11 @@ class RandomProgram:
     Members
     -------
     instructions:
-        END last.
+        The instructions, of which the last is END; empty for a corrupted stream.
     commands:
-        The instructions, packed.
+        The bytes of the command buffer.
     regions:
-        Contents of each region except PROGRAM, whose constants begin after the commands.
+        Contents of each region except PROGRAM, which holds the commands.
     """
 
     instructions: tuple[Instruction, ...]
@@ -61,10 +61,10 @@ class RandomProgram:
 
 
 def random_streams(config: Config, seed: int, count: int) -> Iterator[RandomProgram]:
-    """Yield `count` streams for a configuration: most are short, some run long.
+    """Yield `count` streams for a configuration, most of them of 12 to 40 short instructions.
 
-    Some have hundreds of instructions, so that waits reach far back; some have large regions; some
-    have instructions that count to the maximum of a field.
+    A few have hundreds of instructions, so that waits reach far back; a few have large regions; a
+    few have long instructions, so that counts may reach the maximum of their fields.
     """
     generator = random.Random(f"streams {seed} {config.digest}")
     for _number in range(count):
@@ -88,28 +88,29 @@ def random_stream(
     most_steps: int = _MOST_STEPS,
     region_bytes: int = REGION_BYTES,
 ) -> RandomProgram:
-    """Return a legal, hazard-free stream of about `length` instructions.
+    """Return a legal, hazard-free stream of `length` random instructions.
 
-    Fields, addresses, strides and overlaps are random; waits are those that the accesses need, or
-    stronger, so units overlap as far as dependencies allow.
+    Further instructions fill the memories before them, load parameters, and store results. Waits
+    are those that the accesses need, and a few stronger ones, so that units overlap as far as
+    dependencies allow.
 
     Parameters
     ----------
     most_steps:
         Approximate maximum of cycles per instruction; most take far fewer.
     region_bytes:
-        Size of each region except PROGRAM.
+        Size in bytes of each region except PROGRAM.
     """
     return Draw(seed, config, region_bytes).stream(length, most_steps)
 
 
 class Draw:
-    """Draws one stream.
+    """Draws one random stream.
 
     Parameters
     ----------
     region_bytes:
-        Size of each region except PROGRAM.
+        Size in bytes of each region except PROGRAM.
     """
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
@@ -133,7 +134,7 @@ class Draw:
         self.space = self._space(region_bytes)
 
     def _space(self, region_bytes: int) -> Space:
-        """Choose the end of the scratchpad for weights and parameters."""
+        """Return the address ranges, with weights and parameters at one end of the scratchpad."""
         size = self.config.spad_bytes
         cut = self.random.choice((size // 4, size // 2))
         fetched, results = (size - cut, size), (0, size - cut)
@@ -147,7 +148,7 @@ class Draw:
         )
 
     def stream(self, length: int, most_steps: int) -> RandomProgram:
-        """Return the stream; may be called only once."""
+        """Draw and return the stream; may be called only once."""
         self._begin()
         for _number in range(length):
             (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
@@ -155,7 +156,7 @@ class Draw:
         return self._end(most_steps)
 
     def _begin(self) -> None:
-        """Fill the memories."""
+        """Append instructions that fill parts of the scratchpad with noise, and all tables."""
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
         # The contents of the tables are unknown.
@@ -165,7 +166,7 @@ class Draw:
             self._append(Opcode.POST, {**values, "source_addr": address})
 
     def _end(self, most_steps: int) -> RandomProgram:
-        """Store some of the contents, and return the stream."""
+        """Append STOREs of random parts of the scratchpad and END; return the stream."""
         for region in WRITABLE_REGIONS:
             self._append_random(Opcode.STORE, most_steps, region)
         self.order.end()
@@ -186,12 +187,12 @@ class Draw:
         self._append_values(opcode, values)
 
     def _remaining_space(self) -> Space:
-        """Return the space for the next instruction's data."""
+        """Return the address ranges for the next instruction, with PROGRAM as long as so far."""
         regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
         return dataclasses.replace(self.space, regions=regions)
 
     def _append_values(self, opcode: Opcode, values: dict[str, int]) -> None:
-        """Append an instruction, after those that it needs."""
+        """Append an instruction, after a LOAD of the parameters that it needs, if any."""
         if opcode is Opcode.POST and values["channel_scale"]:
             self._load_parameters(values)
         self._append(opcode, values)
@@ -207,7 +208,10 @@ class Draw:
         self.issued[opcode] += 1
 
     def _strengthen_waits(self, opcode: Opcode, share: float = 0.1) -> None:
-        """Sometimes make the last instruction wait for more than necessary."""
+        """Give the last instruction a random timestamp slot, and perhaps stronger waits.
+
+        Each of its waits is replaced with probability `share`.
+        """
         values = {"timestamp": self._mark(), **self.order.instructions.pop().values}
         for unit in UNITS:
             item = _WAITS[unit]
@@ -220,9 +224,9 @@ class Draw:
         self.order.instructions.append(Instruction(opcode, values))
 
     def _load_parameters(self, values: dict[str, int]) -> None:
-        """Load legal parameters for a POST, since noise is not a legal multiplier or shift.
+        """Append a LOAD of legal multipliers and shifts for a POST, because noise would be illegal.
 
-        If INPUT has no room for them, the POST gets none.
+        They are written to INPUT; if it has no room, `channel_scale` of the POST is cleared.
         """
         columns, blocks = self.config.columns, values["oc_blocks"]
         block = 4 * columns * values["channel_bias"] + 5 * columns
@@ -250,7 +254,7 @@ class Draw:
         )
 
     def _fill_scratchpad(self) -> Iterator[dict[str, int]]:
-        """Fill parts of the scratchpad with noise, so that reads find more than zeros."""
+        """Yield the fields of LOADs that fill parts of the scratchpad with noise."""
         for _number in range(3):
             size = self.random.randint(64, min(REGION_BYTES, self.config.spad_bytes // 2))
             yield {
@@ -263,14 +267,14 @@ class Draw:
             }
 
 
-#: The head field that waits for each unit.
+#: The field of an instruction's head that waits for a unit, by unit.
 _WAITS = {
     unit: next(item for item in HEAD if item.name == f"wait_{unit.name.lower()}") for unit in UNITS
 }
 
 
 def _noise(generator: random.Random, size: int) -> bytes:
-    """Return random bytes; a large size repeats a short sequence."""
+    """Return `size` random bytes; beyond `REGION_BYTES`, they repeat."""
     piece = generator.randbytes(min(size, REGION_BYTES))
     return (piece * -(-size // len(piece)))[:size]
 
@@ -285,7 +289,7 @@ def _shift(generator: random.Random) -> int:
 
 
 def _fills(config: Config) -> Iterator[dict[str, int]]:
-    """Yield the fields of the POSTs that fill each table as a whole, from address 0."""
+    """Yield the fields of POSTs that fill each kind of table completely, from address 0."""
     if config.tables:
         yield _fill_table(config, {"table": Table.FILL})
     if config.softmax:
@@ -310,7 +314,10 @@ def _fill_table(config: Config, fill: dict[str, int]) -> dict[str, int]:
 
 
 def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
-    """Run a stream on a device and return the writable regions; raises like `Driver.run`."""
+    """Run a stream on a device; return the contents of the writable regions.
+
+    Raises what `Driver.run` raises.
+    """
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
     driver.write_region(Region.PROGRAM, 0, stream.commands)
@@ -321,11 +328,12 @@ def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
 
 
 def read_state(driver: Driver) -> bytes:
-    """Return the contents of scratchpad and accumulators, without changing them.
+    """Return bytes that represent the contents of scratchpad and accumulators.
 
-    The scratchpad comes first, then four passes over the accumulators, one per byte from the
-    lowest, each rounded by the bytes below. Equal states give equal bytes, and different
-    accumulators give different ones.
+    They are equal for two devices exactly if both contents are equal.
+
+    The scratchpad comes first, then four passes over the accumulators, one for each byte from the
+    lowest, rounded by the bytes below it. The state does not change.
     """
     config = driver.config
     size = config.acc_bytes // 4
@@ -384,10 +392,10 @@ def _run_order(driver: Driver, tracker: DependencyTracker, output_bytes: int) ->
 
 
 def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
-    """Return the fields of transfers that cover every byte, in rows that the fields can count.
+    """Return the fields of transfers that together cover the whole scratchpad.
 
-    The first part is the one that `_whole_accumulators` needs, so POSTs run while the rest is
-    transferred.
+    The first covers the part that the POSTs of `_whole_accumulators` use, so that these can run
+    while the rest is transferred.
     """
     row_bytes = min(config.bank_bytes, 1 << 20)
     rows = config.spad_bytes // row_bytes
@@ -407,12 +415,12 @@ def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
 
 
 def _at_offset(values: dict[str, int]) -> dict[str, int]:
-    """Return a transfer whose data have the same offset in the region as on chip."""
+    """Return the fields of a transfer with its scratchpad address as the offset in the region."""
     return {**values, "dram_offset": values["spad_addr"]}
 
 
 def _piece(config: Config) -> int:
-    """Return how many accumulator entries the scratchpad can hold one byte of."""
+    """Return the number of accumulator entries of which the scratchpad can hold one byte each."""
     count = config.acc_entries
     while count * config.columns > config.spad_bytes:
         count //= 2
@@ -420,7 +428,10 @@ def _piece(config: Config) -> int:
 
 
 def _whole_accumulators(config: Config) -> Iterator[dict[str, int]]:
-    """Yield the fields of POSTs over every entry, in pieces that fit the scratchpad."""
+    """Yield the fields of POSTs that together cover all accumulator entries.
+
+    The results of each fit the scratchpad.
+    """
     count = _piece(config)
     width = min(count, 2048)
     for first in range(0, config.acc_entries, count):

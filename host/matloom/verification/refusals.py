@@ -1,4 +1,4 @@
-"""Instructions that must be refused: single changed bits, and products beyond 32 bits."""
+"""Checks that the chip refuses illegal instructions in the same way as the model."""
 
 import random
 from collections import Counter
@@ -15,24 +15,24 @@ from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.verification.pair import MismatchError, Pair
 from matloom.verification.random_programs import random_stream
 
-#: Bytes of each region of a case.
+#: Size in bytes of each region of external memory except PROGRAM.
 _REGION_BYTES = 8192
 
-#: Number of streams searched for an instruction of each opcode.
+#: Maximum number of streams in which an instruction of each opcode is sought.
 _SEARCHED_STREAMS = 40
 
 _Record = tuple[int, int, int, int]
 
 
 class _Judge(Engine):
-    """Checks instructions without executing them."""
+    """Engine that checks instructions but does not execute them."""
 
     def _execute(self, instruction: Instruction) -> None:
         pass
 
 
 def refusal(config: Config, commands: bytes) -> _Record | None:
-    """Return cause, opcode, index and address of the fault that ends the commands, or None."""
+    """Return cause, opcode, index and address of the fault in commands; None if they are legal."""
     regions = {region: np.zeros(_REGION_BYTES, np.uint8) for region in Region}
     regions[Region.PROGRAM] = np.frombuffer(commands, np.uint8)
     judge = _Judge(config, regions)
@@ -44,10 +44,10 @@ def refusal(config: Config, commands: bytes) -> _Record | None:
 
 
 def altered_instructions(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield packed variants of one legal instruction per opcode with changed bits, and END.
+    """Yield commands, each one changed instruction and END, from one legal instruction per opcode.
 
-    Each bit after the opcode is inverted once, each field gets its first and last values and their
-    neighbours, and as many pairs of bits are inverted as there are bits.
+    Each bit after the opcode is inverted once; as many random pairs of bits are inverted; and each
+    field gets the first and last values of its bits, as signed and as unsigned numbers.
     """
     for instruction in _one_of_each(generator, config):
         raw = pack(instruction)
@@ -69,7 +69,7 @@ def altered_instructions(generator: random.Random, config: Config) -> Iterator[b
 
 
 def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
-    """Return a random instruction of each opcode, with no waits, since nothing precedes it."""
+    """Return a random legal instruction of each opcode, without waits."""
     found: dict[Opcode, Instruction] = {}
     for _stream in range(_SEARCHED_STREAMS):
         for instruction in random_stream(generator.getrandbits(32), config).instructions:
@@ -81,10 +81,10 @@ def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
 
 
 def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield instructions with extents above 32 bits whose low bits are in range.
+    """Yield commands, each one instruction and END, whose extents exceed 32 bits.
 
-    For transfers it is a step times a count, for EXEC the product of three counts: its
-    accumulators.
+    The low 32 bits alone would be in range. Large is a count times a step of a transfer, or the
+    product of three counts of an EXEC, which is its number of accumulator entries.
     """
     for instruction in _one_of_each(generator, config):
         if instruction.opcode is Opcode.EXEC:
@@ -105,10 +105,11 @@ def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
 
 
 def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
-    """Run `count` cases that the model refuses; raise `MismatchError` if the records differ.
+    """Run up to `count` illegal commands on the chip; return how many were run.
 
-    Cases that the model accepts are not run, since they may have hazards or take long. If the
-    configuration has no checks on chip, only faults elsewhere are tried.
+    Raises `MismatchError` if a fault record differs from the model's. Commands that the model
+    accepts are not run, because they may have hazards or take long. Nothing is run if the
+    configuration has no checks on chip.
     """
     generator = random.Random(f"refusals {seed}")
     if not pair.config.checks:
@@ -129,7 +130,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
 
 
 def _require(driver: Driver, commands: bytes, expected: _Record) -> None:
-    """Run commands on the chip; raise `MismatchError` unless they end with this record."""
+    """Run commands on the chip; raise `MismatchError` unless they end with this fault record."""
     driver.allocate({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
     driver.write_region(Region.PROGRAM, 0, commands)
     found: _Record | None = None

@@ -1,4 +1,4 @@
-"""Checks of writable registers, on the chip as on the model."""
+"""Checks that the chip's writable registers read as the model's do."""
 
 import random
 
@@ -6,14 +6,15 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Access, Register, registers_of
 from matloom.verification.pair import MismatchError, Pair
 
-#: Cycles without a run in which no interrupt may rise.
+#: Number of cycles after the writes in which no interrupt may rise.
 _IDLE_CYCLES = 20
 
 
 def check_registers(pair: Pair, seed: int) -> None:
     """Write random bits and their complement to each register; compare reads with the model.
 
-    No interrupt may rise meanwhile. TIMEOUT is restored; each run writes the others.
+    Raises `MismatchError` if a register differs, or an interrupt rises. TIMEOUT is restored at the
+    end; other registers are not, because each run writes them.
     """
     generator = random.Random(f"registers {seed}")
     timeout = pair.rtl.read("TIMEOUT")
@@ -39,15 +40,15 @@ def check_registers(pair: Pair, seed: int) -> None:
 
 
 def _stored_registers(config: Config) -> list[Register]:
-    """Return the registers that keep the written value."""
+    """Return the registers that can be read and written."""
     return [item for item in registers_of(config) if item.access is Access.RW]
 
 
 def _write_one_by_one(pair: Pair, generator: random.Random) -> None:
-    """After a reset, write registers in random order, and read all of them each time.
+    """Write registers in random order after a reset; read all of them after each write.
 
-    They lie in a memory that a reset does not clear, with a flag for each that says whether it was
-    written.
+    Raises `MismatchError` if one differs from the model, or from its reset value if it was not yet
+    written. A reset does not clear the memory that holds the registers, only a flag for each.
     """
     pair.chip.reset()
     registers = _stored_registers(pair.config)

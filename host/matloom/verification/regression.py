@@ -11,18 +11,19 @@ from pathlib import Path
 
 import matloom
 
-#: Folder of its testbenches, in a clone.
+#: Folder of the testbenches, which exists only in a clone of the repository.
 _BENCHES = Path(matloom.__file__).parents[2] / "sim_tests"
 
-#: Number of output lines to keep.
+#: Number of the last lines of output that `Outcome.lines` keeps.
 _KEPT_LINES = 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of the regression; `passed` is None if it ran out of time.
+    """Outcome of the regression.
 
-    `done` of `testbenches` have finished.
+    `passed` is None if time ran out before any testbench failed. `testbenches` is the number of
+    all, and `done` of those that passed or were skipped.
     """
 
     passed: bool | None
@@ -33,7 +34,7 @@ class Outcome:
 
 
 def why_no_regression() -> str:
-    """Return why the regression cannot run here, or an empty text."""
+    """Return why the regression cannot run here; an empty string if it can."""
     if not (_BENCHES / "test_chip.py").is_file():
         return "the testbenches, sim_tests/, are in a clone of the project only"
     missing = [
@@ -43,7 +44,7 @@ def why_no_regression() -> str:
 
 
 def regression(config: Path, seconds: float) -> Outcome:
-    """Run all testbenches on a configuration file, with one seed; stop after `seconds`."""
+    """Run all testbenches for a configuration file; kill them after `seconds`."""
     command = [sys.executable, "-u", "-m", "pytest", "-v", "-m", "", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, str(_BENCHES)],

@@ -1,4 +1,4 @@
-"""Runs a failed check again, and records waves of the failing run."""
+"""Repeats a failed check, and records waves of the run that fails."""
 
 import shlex
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from matloom.verification.checks import CHECKS, check_stream
 from matloom.verification.pair import Pair
 from matloom.verification.steered import steered_streams
 
-#: Name of the check of steered streams, which has an additional number.
+#: Name of the check of steered streams, which is identified by a seed and a stream's index.
 _STEERED_CHECK = "coverage"
 
 _CONTROL, _START = register("CONTROL").offset, 1
 
 
 def memory_bytes(config: Config) -> int:
-    """Return the memory for three regions as large as the scratchpad, and for commands."""
+    """Return the bytes of memory for three regions as large as the scratchpad, and for commands."""
     return max(1 << 22, 4 * (config.spad_bytes + (1 << 16)))
 
 
 def timing_of(stall: str, seed: int) -> MemoryTiming:
-    """Return a memory timing for one of `coverage.model.STALLS`."""
+    """Return the memory timing for a kind of stall, one of `coverage.model.STALLS`."""
     return {
         "steady": MemoryTiming(),
         "withheld": MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=seed),
@@ -39,7 +39,11 @@ def timing_of(stall: str, seed: int) -> MemoryTiming:
 
 
 def how_to_replay(check: str, seed: int, number: int | None, source: str) -> list[str]:
-    """Return lines with the command that repeats a failed check."""
+    """Return two lines for a report: a sentence, and the command that repeats a failed check.
+
+    `number` is the index of a steered stream, None for other checks; `source` is the configuration
+    as the user gave it.
+    """
     replay_text = f"{check}:{seed}" if number is None else f"{check}:{seed}:{number}"
     words = ["matloom", "replay", replay_text, "--config", source, "--waves", "failing.vcd"]
     return ["it fails again, and leaves waves of the run that fails, by:", shlex.join(words)]
@@ -47,7 +51,7 @@ def how_to_replay(check: str, seed: int, number: int | None, source: str) -> lis
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A check, its seed, and, for directed streams, the number of the failing one."""
+    """A check to repeat: name and seed, and for steered streams the index of the failing one."""
 
     check: str
     seed: int
@@ -55,7 +59,7 @@ class Replay:
 
     @classmethod
     def parse(cls, text: str) -> "Replay":
-        """Parse CHECK:SEED or coverage:SEED:NUMBER; raise `UserError` if invalid."""
+        """Parse ``CHECK:SEED`` or ``coverage:SEED:NUMBER``; raise `UserError` for other texts."""
         check, *numbers = text.split(":")
         known = {**dict.fromkeys(CHECKS, 1), _STEERED_CHECK: 2}
         if known.get(check) != len(numbers) or not all(each.isdecimal() for each in numbers):
@@ -68,7 +72,10 @@ class Replay:
 
 
 class _Traced(RtlTransport):
-    """A chip that counts its runs, and traces from one of them on."""
+    """A simulated chip that counts its runs, and records waves from run `first_run` on.
+
+    Runs are counted from 1; no waves are recorded if `waves` is None.
+    """
 
     def __init__(self, config: Config, waves: Path | None, first_run: int) -> None:
         self.runs, self._first_run = 0, first_run
@@ -89,9 +96,10 @@ class _Traced(RtlTransport):
 
 
 def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[str], None]) -> None:
-    """Repeat a check from its initial state; raises what the check raises.
+    """Repeat a check from its initial state; raise what the check raises.
 
-    With `waves` it runs twice: once to find the failing run, and once to record it as VCD.
+    If it fails and `waves` is given, it runs once more, and waves are recorded there from the
+    failing run on.
     """
     body = (
         _steered_check(config, failure, say) if failure.check == _STEERED_CHECK else _check(failure)
@@ -123,9 +131,9 @@ def _check(failure: Replay) -> Callable[[Pair], object]:
 def _steered_check(
     config: Config, failure: Replay, say: Callable[[str], None]
 ) -> Callable[[Pair], None]:
-    """Return a check of the directed stream that failed.
+    """Return a function that checks the steered stream that failed.
 
-    What a directed stream contains depends on what earlier ones have covered, so these run first.
+    A steered stream depends on what earlier ones have covered, so these are run first.
     """
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failure.seed)
     coverage, pair = Coverage(config), Pair.of(chip, config)

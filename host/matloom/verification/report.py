@@ -1,4 +1,4 @@
-"""The report of a verification as a self-contained HTML page."""
+"""Writes the report of a verification as a self-contained HTML page."""
 
 from collections.abc import Iterator
 
@@ -13,12 +13,12 @@ from matloom.verification.verdicts import (
     Verification,
 )
 
-#: Colours of verdicts.
+#: Kind of badge, which determines its colour, by verdict.
 _KINDS = {PASSED: "good", FAILED: "bad", INCOMPLETE: "warn", NOT_RUN: "dim"}
 
 
 def to_html(verification: Verification) -> str:
-    """Return the report as HTML: verdicts, coverage by group, and why points are missing."""
+    """Return the HTML text: verdicts of steps, coverage by group, and why points are missing."""
     started = f"{verification.started:%-d %B %Y, %H:%M} UTC"
     took = f"{verification.seconds / 60:.1f} of {verification.minutes:g} minutes"
     digest = f"{verification.config.digest:08x}"
@@ -65,7 +65,7 @@ def _badge(verdict: str) -> Markup:
 
 
 def _complete(verification: Verification) -> Markup | None:
-    """Return a paragraph on what more time would achieve."""
+    """Return a paragraph on the time that would complete all steps; None if all are complete."""
     minutes = verification.complete_minutes
     if minutes is None:
         return None

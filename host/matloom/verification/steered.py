@@ -1,4 +1,4 @@
-"""Random streams directed towards missing points of functional coverage."""
+"""Draws random streams that aim at missing points of functional coverage."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -17,34 +17,35 @@ from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgr
 #: Maximum number of goals per stream.
 _MAX_GOALS = 24
 
-#: Approximate cycles of an instruction for a goal: preferred, and at most, which is enough for the
-#: largest value of any count.
+#: Approximate limits of cycles of an instruction for a goal: the one to try first, and a higher one
+#: that is enough for the largest value of any count.
 _FEW_STEPS, _MOST_STEPS = 1500, 200_000
 
-#: Maximum cycles of the instructions around a pair.
+#: Approximate maximum of cycles of the second and of the first instruction of a pair.
 _SHORT, _LONG = 64, 4000
 
-#: Number of streams per cycle of groups, and the share of each group while it has missing points.
+#: Weights with which groups are drawn while they have missing points.
 _SHARES = {"field": 6, "flight": 2, "wait": 1}
 
-#: Number of instructions of a stream whose waits reach back as far as their fields allow.
+#: Number of instructions of a stream for waits, enough to reach back as far as their fields allow.
 _FAR_LENGTH = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steered:
-    """A stream, and the stalls of external memory while it runs: one of `STALLS`."""
+    """A stream, and the kind of stall of external memory to run it with, one of `STALLS`."""
 
     stream: RandomProgram
     stall: str
 
 
 def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
-    """Yield streams directed at the points that are missing, until none are.
+    """Yield streams that aim at the points missing in `coverage`, until none are missing.
 
-    Most streams aim at fields and addresses under one kind of stall; the others at pairs of
-    instructions, or, with long streams, at waits that reach far back. Groups take turns, so a point
-    that is hard to reach does not starve the others.
+    The caller runs each stream and adds it to `coverage` before it takes the next. Most streams aim
+    at fields and addresses under one kind of stall, others at pairs of instructions, or, with long
+    streams, at waits that reach far back. The kind is drawn at random, so that a point that is hard
+    to reach does not hold up the others.
     """
     generator = random.Random(f"steered {seed} {coverage.config.digest}")
     while missing := coverage.missing():
@@ -73,7 +74,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
 
 
 def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
-    """Return a stream for some field points, named without the stall."""
+    """Return a stream that aims at some of `points` of group ``field``, given without the stall."""
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
@@ -82,7 +83,7 @@ def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> Rand
 
 
 def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
-    """Return a stream with some pairs of instructions."""
+    """Return a stream that aims at some of `points` of group ``flight``: pairs of instructions."""
     config, generator = coverage.config, random.Random(seed)
     kinds: dict[str, list[CoverageGoal]] = {}
     for unit in UNITS:
@@ -114,7 +115,10 @@ class _SteeredDraw(Draw):
             )
 
     def stream_for(self, goals: Mapping[str, CoverageGoal]) -> RandomProgram:
-        """Return a stream that should reach coverage points, given what each one needs."""
+        """Return a stream with instructions for as many goals as possible, up to `_MAX_GOALS`.
+
+        `goals` has the requirements of each coverage point.
+        """
         self._begin()
         granted, reached = 0, set[str]()
         for point, goal in goals.items():
@@ -125,7 +129,7 @@ class _SteeredDraw(Draw):
         return self._end(_SHORT)
 
     def stream_of_pairs(self, pairs: list[tuple[CoverageGoal, CoverageGoal]]) -> RandomProgram:
-        """Return a stream of pairs, the second of each shorter than the first."""
+        """Return a stream of pairs of instructions, of which the first may take much longer."""
         self._begin()
         for first, second in pairs:
             self._append_for_goal(first, _LONG, set(), "")
@@ -135,7 +139,11 @@ class _SteeredDraw(Draw):
     def _append_for_goal(
         self, goal: CoverageGoal, most_steps: int, reached: set[str], point: str
     ) -> bool:
-        """Append an instruction for a goal if possible; record what it reaches."""
+        """Append an instruction for a goal; return False if none is found.
+
+        The points that the instruction reaches are added to `reached`; `point` must be among them
+        unless it is empty.
+        """
         if not self._fetches and goal.opcode is Opcode.EXEC:
             return False
         if not self._fetches and goal.opcode is Opcode.POST:

@@ -1,4 +1,4 @@
-"""Random checks of a chip, as independent tasks: each is determined by configuration and seed."""
+"""Runs random checks of a chip as independent tasks, on one or several processes."""
 
 import random
 import traceback
@@ -15,10 +15,10 @@ from matloom.verification.pair import Pair
 from matloom.verification.replays import memory_bytes
 from matloom.workers import Tasks
 
-#: Weight with which each check is chosen.
+#: Names of the checks of one round, which is repeated without end.
 _WEIGHTED_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 
-#: Checks that always run: at least one of each kind.
+#: Number of checks that always run: one round, so that each kind runs at least once.
 MIN_CHECKS = len(_WEIGHTED_CHECKS)
 
 #: Number of lines of a traceback in a report.
@@ -27,7 +27,10 @@ _TRACEBACK_LINES = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check of a chip; `state_seed` fills the simulated chip's memories."""
+    """A check to run: its name in `CHECKS`, and its seed.
+
+    `state_seed` determines the random contents of the simulated chip's memories at the start.
+    """
 
     config: Config
     state_seed: int
@@ -37,7 +40,10 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOutcome:
-    """Counts and coverage of a check; `error` is empty if it passed, else `lines` say where."""
+    """Counts and coverage of a check.
+
+    `error` is empty if the check passed; otherwise, `lines` are the end of the traceback.
+    """
 
     check: Check
     counts: Counter[str]
@@ -46,14 +52,15 @@ class CheckOutcome:
     lines: tuple[str, ...] = ()
 
 
-#: The chip of this process.
+#: The open chip of this process, by configuration and state seed; at most one.
 _chips: dict[tuple[Config, int], CoveredTransport] = {}
 
 
 def open_chip(config: Config, state_seed: int) -> CoveredTransport:
-    """Return the simulated chip with bus monitor and probes, built if it is not cached.
+    """Return the simulated chip with bus monitor and probes; build it if it is not cached.
 
-    A process has one; another is closed first.
+    A process has one chip open: repeated calls return the same one, and a call with other arguments
+    closes it first.
     """
     key = config, state_seed
     if key not in _chips:
@@ -72,7 +79,7 @@ def close_chip() -> None:
 
 
 def _run(check: Check) -> CheckOutcome:
-    """Run a check on the chip of this process and on the functional model."""
+    """Run a check on the chip of this process and on the functional model; return its outcome."""
     chip = open_chip(check.config, check.state_seed)
     chip.coverage = Coverage(check.config)
     counts, error, lines = Counter[str](), "", list[str]()
@@ -88,7 +95,10 @@ def _run(check: Check) -> CheckOutcome:
 
 
 def run_checks(config: Config, seed: int, tasks: Tasks) -> Iterator[CheckOutcome]:
-    """Return the outcomes of checks without end, in the order in which a seed draws them."""
+    """Yield the outcomes of checks without end, in the order of the checks.
+
+    The kinds of checks follow in a fixed order; `seed` determines the seed of each.
+    """
     draw = random.Random(seed)
     checks = (
         Check(

@@ -1,4 +1,4 @@
-"""Expected completion-time table of a run, from its instructions and their waits."""
+"""Checks the completion-time table of a run against its instructions and their waits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ _BYTES, _ROUND = 64, len(UNITS)
 #: Number of vectors that an EXEC of `regular_instructions` streams.
 _STEPS = 16
 
-#: Number of rounds before completions are regular, because instructions are still being fetched.
+#: Number of rounds at the start that may be irregular, because instructions are still fetched.
 _UNEVEN_ROUNDS = 2
 
-#: Cycles from the last completion to the end of a run of `regular_instructions`, at most.
+#: Maximum cycles from the last completion to the end of a run of `regular_instructions`.
 _END_CYCLES = 64
 
 
 def _marks(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
-    """Return opcode and slot of each instruction with a slot; END completes in no unit."""
+    """Return the opcode and the slot of each instruction that has a slot, except for END."""
     return [
         (each.opcode, each.values.get("timestamp", 0))
         for each in instructions
@@ -36,10 +36,10 @@ def wrong_timestamps(
 ) -> str:
     """Return what is wrong with the table after a run of `cycles`; empty if nothing is.
 
-    Unused slots must be empty; the last mark of each unit must be there (others may be lost if
-    another comes within four cycles); an instruction completes after the one before it in its unit
-    and after all that it waits for, and nothing completes after the end. Values are compared if a
-    single instruction determines them.
+    Slots that no instruction names must be empty. The last slot that each unit writes must be
+    filled; others may be lost if another is written within four cycles. An instruction must
+    complete after the one before it in its unit and after all that it waits for, and not after the
+    end of the run; this is checked for slots that only one instruction names.
     """
     marks = _marks(instructions)
     uses = Counter(slot for _opcode, slot in marks)
@@ -64,7 +64,10 @@ def wrong_timestamps(
 
 
 def _predecessors_end(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) -> int:
-    """Return the earliest time at which everything before an instruction has completed."""
+    """Return the earliest cycle by which all that an instruction must wait for has completed.
+
+    `earliest` has the earliest completion of each instruction so far, by unit.
+    """
     latest = 0
     for unit in UNITS:
         back = instruction.values.get(f"wait_{unit.name.lower()}", 0)
@@ -75,9 +78,9 @@ def _predecessors_end(instruction: Instruction, earliest: Mapping[Opcode, Sequen
 
 
 def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instruction]:
-    """Return rounds of equal LOAD, EXEC, POST and STORE, each after the one before, and END.
+    """Return an instruction for each slot, and END: equal rounds of LOAD, EXEC, POST and STORE.
 
-    There is one instruction for each slot. Only STORE uses external memory.
+    Each instruction waits for the one before it. Only STORE accesses external memory.
     """
     row = {"row_bytes": _BYTES, "rows": 1, "planes": 1}
     one = dict.fromkeys(("kernel_rows", "kernel_cols", "blocks", "oc_blocks", "input_rows"), 1)
@@ -118,9 +121,10 @@ def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instructi
 def wrong_regular_timestamps(
     slots: Sequence[int], timestamps: Mapping[int, int], cycles: int
 ) -> str:
-    """Return what is wrong after `regular_instructions` in a memory without stalls.
+    """Return what is wrong with the table after `regular_instructions`; empty if nothing is.
 
-    From the third round, every round takes exactly as many cycles as the one before.
+    Without stalls of memory, from the third round on, each instruction completes as many cycles
+    after the one before it as in other rounds.
     """
     if sorted(timestamps) != sorted(slots):
         return f"the table must have the slots {sorted(slots)}, not {sorted(timestamps)}"
@@ -140,10 +144,10 @@ def wrong_regular_timestamps(
 def wrong_regular_counters(
     config: Config, slots: Sequence[int], counters: Counters, command_bytes: int
 ) -> str:
-    """Return what is wrong with the counters after `regular_instructions`.
+    """Return what is wrong with the counters after `regular_instructions`; empty if nothing is.
 
-    A unit is busy at most from the previous completion to its own, and at least a cycle for each
-    beat or vector; the numbers streamed, read and written are known.
+    A unit may be busy at most from the previous completion to its own, and at least one cycle for
+    each beat or vector. The other counters have known values.
     """
     counted = counters.values
     done = [0, *(counters.timestamps[slot] for slot in slots)]

@@ -1,4 +1,4 @@
-"""Verdicts of a verification: of its steps, and overall."""
+"""Outcome of a verification: the verdicts of its steps, and the overall one."""
 
 import contextlib
 import math
@@ -33,15 +33,19 @@ class Step:
     Members
     -------
     verdict:
-        `PASSED`, `FAILED`, `INCOMPLETE` (nothing failed, and not all was reached), `NOT_RUN`.
+        `PASSED`, `FAILED`, `INCOMPLETE` (nothing failed, but not everything was done), `NOT_RUN`.
     detail:
-        A sentence.
-    seconds, remaining:
-        Its duration, and an estimate of the time to complete it.
-    figures, lines:
-        Numbers by name, and further lines of text.
+        Sentence on the outcome.
+    seconds:
+        Duration of the step in seconds.
+    remaining:
+        Estimate of further seconds that would complete the step.
+    figures:
+        Counts by name, such as the number of streams.
+    lines:
+        Further lines of text for the report.
     cases:
-        Parts with verdicts of their own.
+        Parts of the step with their own verdicts.
     """
 
     name: str
@@ -55,7 +59,7 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        """The detail, and the figures in words."""
+        """The detail and the figures, as one sentence."""
         figures = (f"{count:,} {_figures_text(name, self)}" for name, count in self.figures.items())
         return "; ".join(filter(None, (self.detail, ", ".join(figures))))
 
@@ -70,7 +74,7 @@ class Case:
     seconds: float = 0.0
 
 
-#: Descriptions of figures whose names could be misread, for steps that passed.
+#: Descriptions of figures whose names could be misread, and remarks on them if the step passed.
 _WORDS = {
     "faults": ("provoked faults", "all reported"),
     "refusals": ("illegal instructions", "all refused"),
@@ -85,7 +89,7 @@ def _figures_text(name: str, step: Step) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the installed packages that verdicts depend on."""
+    """Return the versions of installed packages that verdicts depend on, by package."""
     found = {}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -95,14 +99,16 @@ def versions() -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class Verification:
-    """All steps of a configuration, and the coverage of its streams.
+    """Verification of a configuration: its settings, its steps, and the coverage of its streams.
 
     Members
     -------
+    minutes:
+        Time limit.
     source:
-        The configuration as the user named it.
+        The configuration as the user gave it; if empty, `name` identifies it.
     only:
-        The requested steps; empty for all.
+        Names of the requested steps; empty for all.
     """
 
     name: str
@@ -140,12 +146,15 @@ class Verification:
 
     @property
     def complete_minutes(self) -> int | None:
-        """Estimated minutes to complete every step; None if all are complete."""
+        """Estimated minutes of a verification that completes every step; None if this one did."""
         remaining = sum(step.remaining for step in self.steps)
         return math.ceil((self.seconds + remaining) / 60) if remaining else None
 
     def command(self, minutes: float | None = None) -> str:
-        """Return the command that repeats the same draws."""
+        """Return the command that repeats the verification with the same seed.
+
+        `minutes` replaces the time limit if not None.
+        """
         words = ["matloom", "verify", "--config", self.source or self.name]
         words += ["--minutes", f"{minutes or self.minutes:g}", "--seed", str(self.seed)]
         for name in self.only:

@@ -1,4 +1,4 @@
-"""Random networks of one operator, each with one quantity far from typical values."""
+"""Draws random networks of one operator, each with one unusually large quantity."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,14 +11,15 @@ from matloom.verification.random_operators import KINDS, WEIGHTED, Instances
 
 Item = TypeVar("Item")
 
-#: Operators with the most quantities that can be wide, which get a larger share.
+#: Operators with the most quantities that can be wide; some are listed twice for a larger share.
 WINDOWED = (
     *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D),
     *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED),
 )
 
-#: Quantities that can be wide, for any operator and for specific ones.
+#: Quantities that can be wide for any operator.
 _QUANTITIES = ("length", "channels", "zero")
+#: Further quantities that can be wide, by kind of operator.
 _EXTRA_QUANTITIES = {
     "convolution": ("kernel", "strides", "dilations", "scale", "bias"),
     "dense": ("scale", "bias"),
@@ -26,27 +27,27 @@ _EXTRA_QUANTITIES = {
     "transposed_convolution": ("scale", "bias"),
 }
 
-#: Lengths and numbers of channels: across blocks of 64 and fields of 8 bits, up to the last value
-#: of a field of 12 bits.
+#: Lengths and numbers of channels: around multiples of 64 and the limit of a field of 8 bits, up to
+#: the last value of a field of 12 bits.
 _LENGTHS = (63, 64, 65, 127, 200, 255, 256, 257, 511, 600, 1000, 1024, 2000, 4094, 4095)
 
 #: Sides of kernels, strides and dilations, up to the last value of a field of 8 bits.
 _STEPS = (6, 7, 8, 15, 16, 33, 64, 127, 254, 255)
 
-#: Approximate maximum of elements of a tensor, and of the length of all axes but the last.
+#: Maximum number of elements of a tensor, and maximum length of each axis but the last.
 _ELEMENTS, _ROWS = 8_000, 257
 
-#: Maximum multiply-accumulates of a layer. One draw in a hundred exceeds it, by up to 87 million;
-#: such programs need more memory than a simulated chip has, and minutes to run.
+#: Maximum multiply-accumulates of a layer. One draw in a hundred has more, up to 87 million; such
+#: layers need more memory than a simulated chip has, and minutes to run, so they are drawn again.
 _MAX_MACS = 1_000_000
 
 
 class WideOperators(Instances):
-    """Generator like `Instances`, for the engine: one quantity is wide, all others are small.
+    """Draws networks like `Instances`, for the engine, with one wide quantity and small others.
 
-    Axis lengths, channels, kernels, strides and dilations reach the limits of their fields, within
-    a million multiply-accumulates; output scales lead to all kinds of shifts; biases use 32 bits;
-    zero points are the first or last value.
+    Wide axis lengths, channels, kernels, strides and dilations reach the limits of their fields,
+    within a million multiply-accumulates. Wide output scales lead to all kinds of shifts, wide
+    biases use 32 bits, and wide zero points are the first or last value.
     """
 
     def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
@@ -67,7 +68,7 @@ class WideOperators(Instances):
         return super().make(op)
 
     def _is_turn(self, quantity: str) -> bool:
-        """Return True once per network for a quantity that is to be wide, at a random time."""
+        """Return whether `quantity` is to be wide this time; True at most once per network."""
         if self._wide != quantity:
             return False
         self._left -= 1
