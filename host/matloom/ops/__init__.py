@@ -1,4 +1,4 @@
-"""Single operations on NumPy arrays: compiled, loaded and run on a device in one call."""
+"""Single operations on NumPy arrays, each compiled and run on a device in one call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,16 +20,16 @@ from matloom.ops.sessions import SESSIONS
 
 __all__ = ["batch_matmul", "conv2d", "matmul"]
 
-#: Maximum rows of a product per run: EXEC counts rows in twelve bits.
+#: Maximum number of rows of a product per run, because EXEC counts rows in twelve bits.
 _MAX_ROWS = 2048
 
-#: Largest value of each operand format.
+#: Largest value of each operand format; the smallest is its negative minus 1.
 _LARGEST_VALUES = {"i8": 127, "i4": 7, "i16": 2**15 - 1}
 
-#: Largest shift of a multiplier of 64-bit sums.
+#: Largest `shift` of results that are computed from 64-bit sums.
 _WIDE_SHIFT = 7
 
-#: Accepted array types of each format; the first one is used internally.
+#: Dtypes accepted for each operand format; arrays are converted to the first one.
 _TYPES = {"i8": ("int8",), "i4": ("int8", "int4"), "i16": ("int16",)}
 
 
@@ -51,8 +51,8 @@ def matmul(
 ) -> Array:
     """Return the product of two matrices, of integers or of floating-point numbers.
 
-    Everything is exact: sums have 32 bits and raise if they might overflow, and results with a
-    scale are rounded as in TensorFlow Lite Micro, bit for bit the same on every device::
+    Integer results are exact and the same on every device: a call raises if 32-bit sums might
+    overflow, and results with a scale are rounded as in TensorFlow Lite Micro::
 
         sums = (a - input_zero_point) @ b + bias
         clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
@@ -80,17 +80,17 @@ def matmul(
         into the program, which is cached: using the same `b` again needs no compilation.
         `batch_matmul` takes another `b` in each call.
     mode:
-        Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
+        Number formats of `a` and `b`, which the configuration must be built with: ``i8xi8``,
         ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
-        the cycles, words of `a` twice as many.
+        the cycles, 16 bits of `a` twice as many.
     multiplier, shift:
-        2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
-        of all columns or of each. Without either, the sums themselves.
+        Integers of 2**30 to 2**31 - 1 and of -31 to 30, one for all columns or one for each: the
+        results are ``sums * multiplier * 2**(shift - 31)``. Without both, the sums are returned.
     zero_point:
-        Added to the results, int8; 0 for int16 results.
+        Number to add to the results, within int8; 0 for int16 results.
     bias:
-        int32, one per column, or int64 for int16 results (`shift` is then at most 7); float32 in a
-        floating-point mode.
+        One number per column: int32, or int64 for int16 results (`shift` is then at most 7), or
+        float32 in a floating-point mode.
     input_zero_point:
         The number in `a` that represents zero.
     residual:
@@ -110,8 +110,8 @@ def matmul(
     Raises
     ------
     ValueError, TypeError
-        A shape, dtype, range or mode that does not fit, or `b` and `bias` so large that a sum
-        might not fit 32 bits.
+        A shape, dtype, range or mode does not fit, or `b` and `bias` are so large that a sum might
+        not fit 32 bits.
     """
     chosen = _choose_config(config, device, mode)
     formats = _formats(mode, chosen)
@@ -162,7 +162,7 @@ def _float_matmul(
     device: str | Driver,
     config: Config,
 ) -> Array:
-    """Check the shapes of a floating-point product and run it."""
+    """Check the shapes of a floating-point product, run it, and return the result."""
     for name, array in (("a", left), ("b", right)):
         if array.ndim != MATRIX_RANK or not array.size:
             raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
@@ -201,23 +201,25 @@ def conv2d(
     device: str | Driver = "model",
     config: Config | str | Path | None = None,
 ) -> Array:
-    """Return a convolution, its sums or requantised: (images, rows, columns, output channels).
+    """Return a convolution as (images, rows, columns, output channels): its sums, or requantised.
 
-    Exact like `matmul`, with the same parameters. Layers that do not fit the engine's fields (see
-    `matloom explain`) is computed by the host, with the same result.
+    The results are as exact as those of `matmul`, and other parameters have the same meaning.
+    Convolutions that do not fit the engine's fields (see `matloom explain`) are computed by the
+    host, with the same result.
 
-    In a floating-point mode it is the product of `matmul` whose rows are windows and whose
-    columns are filters: kernel row after kernel row, columns, channels. Each kernel row is filled
-    up with +0 to a multiple of ``config.float_rows``, as in a layer of a network.
+    In a floating-point mode, the result is that of `matmul` for a matrix with a window in each row
+    and one with a filter in each column, in the order of kernel rows, kernel columns, channels.
+    Each kernel row is padded with +0 to a multiple of ``config.float_rows`` numbers, as in a layer
+    of a network.
 
     Parameters
     ----------
     x, filters:
         (images, rows, columns, channels) and (output channels, rows, columns, channels).
     stride, dilation:
-        Vertical and horizontal.
+        Vertical and horizontal stride and dilation.
     padding:
-        Elements at the top, bottom, left and right; they represent zero.
+        Number of elements at the top, bottom, left and right, which represent zero.
     residual:
         As for `matmul`, with the shape of the result.
     """
@@ -293,7 +295,7 @@ def _require_no_scale(
     zero_point: int,
     input_zero_point: int,
 ) -> None:
-    """Raise `TypeError` if a floating-point mode is given arguments for integers."""
+    """Raise `TypeError` if an argument for integers was given in a floating-point mode."""
     for name, value in (
         ("multiplier", multiplier is not None),
         ("shift", shift is not None),
@@ -305,7 +307,7 @@ def _require_no_scale(
 
 
 def _limits(limits: tuple[float, float]) -> tuple[float, float]:
-    """Return both limits; raise `ValueError` unless they are two numbers in order."""
+    """Return both limits as floats; raise `ValueError` unless they are two numbers in order."""
     pair = np.asarray(limits)
     if pair.shape != (2,) or pair.dtype.kind not in "iuf" or pair[0] > pair[1]:
         raise ValueError(f"limits must be two numbers in ascending order, not {limits!r}")
@@ -324,7 +326,7 @@ def _choose_config(config: Config | str | Path | None, device: str | Driver, mod
 
 
 def _formats(mode: str, config: Config) -> tuple[str, str]:
-    """Return the formats of both operands in a mode; the configuration must have it."""
+    """Return both operands' formats in a mode; raise `ValueError` if the configuration lacks it."""
     if mode not in config.mac_modes:
         built = ", ".join(config.mac_modes)
         raise ValueError(
@@ -335,7 +337,10 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
 
 
 def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
-    """Return an operand as an array of the type that stores its format."""
+    """Return an operand as an array of the dtype that stores its format, after checking it.
+
+    Raises `TypeError` for a wrong dtype, and `ValueError` for a wrong shape or value.
+    """
     operand = np.asarray(array)
     allowed = _TYPES[kind]
     if operand.dtype.name not in allowed:
@@ -351,7 +356,7 @@ def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
 
 
 def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
-    """Return the type of integer results; raise `ValueError` if they cannot have it."""
+    """Return the dtype of integer results; raise `ValueError` if they cannot be `requested`."""
     allowed: tuple[str, ...] = ("int32",)
     if scaled:
         allowed = ("int8", "int16") if mode == "i16xi8" else ("int8",)
@@ -365,7 +370,10 @@ def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
 
 
 def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
-    """Return the biases of integer sums; for None, zeros of the first allowed type."""
+    """Return the biases of integer sums; for None, zeros of the first allowed dtype.
+
+    Raises `ValueError` if they have another shape or dtype.
+    """
     biases = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
     if biases.dtype.name not in allowed or biases.shape != (channels,):
         types = " or ".join(allowed)
@@ -374,7 +382,7 @@ def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -
 
 
 def _counts(name: str, values: Sequence[int], length: int, *, minimum: int) -> tuple[int, ...]:
-    """Return the values as integers; raise `ValueError` unless number and range are right."""
+    """Return values as integers; raise `ValueError` unless they are `length` integers in range."""
     counts = np.asarray(values)
     if counts.shape != (length,) or counts.dtype.kind not in "iu" or counts.min() < minimum:
         raise ValueError(f"{name} must be {length} integers of {minimum} or more, not {values!r}")
@@ -392,7 +400,7 @@ def _sides(padding: Sequence[int]) -> Padding:
 
 
 def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
-    """Raise `ValueError` if the sum of any possible input exceeds 32 bits."""
+    """Raise `ValueError` if the sums of some possible input would exceed 32 bits."""
     max_abs = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
     # As Python integers, which can hold the absolute value of any bias.
@@ -412,7 +420,10 @@ def _scales(
     channels: int,
     max_shift: int,
 ) -> tuple[float, ...]:
-    """Return each channel's scale as a real number; its 31-bit multiplier makes it exact."""
+    """Return each channel's scale as a float, which represents multiplier and shift exactly.
+
+    Raises `ValueError` for a wrong number of values, or a value out of range.
+    """
     pairs = []
     for name, values, low, high in (
         ("multiplier", multiplier, 2**30, 2**31 - 1),
@@ -437,9 +448,10 @@ def _graph(
     attributes: Conv2D,
     result: str,
 ) -> Graph:
-    """Return a network of one convolution; input and output have scale 1, sums have none.
+    """Return a network of one convolution.
 
-    `result` is the type of the output.
+    Input and requantised output have scale 1; without `scales`, the output has no quantisation.
+    `result` is the dtype of the output. Raises `ValueError` if the filters exceed the input.
     """
     shape = data.shape
     padding, stride, dilation = attributes.padding, attributes.stride, attributes.dilation

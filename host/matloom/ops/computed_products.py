@@ -1,4 +1,4 @@
-"""Products of int8 arrays that are both inputs of the program."""
+"""Products of int8 arrays that are both inputs of the program, instead of compiled into it."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from matloom.ops.sessions import SESSIONS
 #: Range of int8.
 _BYTES = range(-128, 128)
 
-#: Inner size from which sums of 9-bit products might exceed 32 bits.
+#: Inner size from which sums of products of 9-bit numbers might exceed 32 bits.
 _MOST_INNER = 2**31 // 255**2
 
 
@@ -32,10 +32,10 @@ def batch_matmul(
     device: str | Driver = "model",
     config: Config | str | Path | None = None,
 ) -> Array:
-    """Return products of the matrices in the last two axes of `a` and `b`, int8.
+    """Return the products, int8, of the matrices in the last two axes of `a` and `b`.
 
-    Both are inputs of the program, so other values need no compilation; other shapes do. The result
-    is that of TensorFlow Lite Micro's BATCH_MATMUL, bit for bit, on every device::
+    Both are inputs of the program, so only other shapes need another compilation, not other values.
+    The result is that of TensorFlow Lite Micro's BATCH_MATMUL, bit for bit, on every device::
 
         sums = (a - input_zero_points[0]) @ (b - input_zero_points[1])
         clip(multiply_by_quantized_multiplier(sums, *quantize_multiplier(scale)) + zero_point,
@@ -44,11 +44,12 @@ def batch_matmul(
     Parameters
     ----------
     a, b:
-        (..., rows, inner) and (..., inner, columns), int8; leading axes as NumPy broadcasts them.
+        int8 arrays, (..., rows, inner) and (..., inner, columns); leading axes are broadcast as in
+        NumPy.
     scale:
         Scale of the results: above 0 and at most 2**30.
     zero_point, input_zero_points:
-        Zero points of the result, of `a` and of `b`: int8.
+        Zero point of the result, and zero points of `a` and of `b`, within int8.
     adj:
         Whether the matrices of `a`, and those of `b`, are transposed.
     device, config:
@@ -57,7 +58,7 @@ def batch_matmul(
     Raises
     ------
     ValueError, TypeError
-        A shape, dtype or range that does not fit, or sums that might not fit 32 bits.
+        A shape, dtype or range does not fit, or sums might not fit 32 bits.
     """
     left, right = _operand("a", a), _operand("b", b)
     _check_numbers(scale, zero_point, input_zero_points)
@@ -103,7 +104,7 @@ def _graph(
     zeros: tuple[int, ...],
     adj: tuple[bool, bool],
 ) -> Graph:
-    """Return the network of one product, whose inputs have scale 1."""
+    """Return a network of one product, whose inputs have scale 1."""
     attributes = BatchMatmul(adj_x=bool(adj[0]), adj_y=bool(adj[1]))
     batch_matmul_shape(shapes, attributes)
     # Taking the reciprocal of a 31-bit number twice loses nothing.

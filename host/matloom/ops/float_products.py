@@ -1,4 +1,4 @@
-"""Floating-point matrix products: graphs of one MATRIX_PRODUCT, and their execution."""
+"""Floating-point matrix products, each run as graphs of one MATRIX_PRODUCT."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ from matloom.select.float_posts import limit_pattern
 
 _Patterns = npt.NDArray[np.int64]
 
-#: Names of the formats in NumPy and ml_dtypes.
+#: Floating-point formats, by the names of their dtypes in NumPy and ml_dtypes.
 _DTYPES = {"float32": FP32} | {MODES[mode].weight: form for mode, form in FLOAT_FORMATS.items()}
 
-#: Maximum rows of a program: EXEC counts input rows.
+#: Maximum number of rows of a program, because EXEC counts input rows.
 _MAX_ROWS = largest(Opcode.EXEC, "input_rows")
 
-#: Maximum columns of a program: POST counts the bytes of a row of results.
+#: Maximum number of columns of a program, because POST counts the bytes of a row of results.
 _MAX_COLUMNS = 8192
 
 #: fp32 -0, the neutral element of addition.
@@ -34,14 +34,16 @@ _NEGATIVE_ZERO = np.float32(-0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Epilogue:
-    """Output stage of the sums: ``limit((sums + residual) + bias, low, high)``, then `output`.
+    """Computes results from sums: ``limit((sums + residual) + bias, low, high)`` as `output`.
 
     Members
     -------
-    bias, residual:
-        float32, (columns,) and of the result's format and shape; None for none.
+    bias:
+        float32 (columns,); None for none.
+    residual:
+        Array with the format and shape of the result; None for none.
     low, high:
-        Numbers that float8_e5m2 holds.
+        Limits, which float8_e5m2 must represent exactly.
     output:
         The dtype of the result.
     """
@@ -61,7 +63,10 @@ def _format_of(dtype: npt.DTypeLike) -> FloatFormat:
 
 
 def _patterns_of(array: npt.NDArray[Any], form: FloatFormat) -> _Patterns:
-    """Return the bit patterns of float32 numbers rounded to a format, or of numbers in it."""
+    """Return the bit patterns of numbers in a format, to which float32 numbers are rounded.
+
+    Raises `TypeError` for numbers of another dtype.
+    """
     own = _format_of(array.dtype)
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     raw = little.view(f"<u{own.bytes}").astype(np.int64)
@@ -90,7 +95,7 @@ def _graph(
 
 
 def _with_residual(graph: Graph) -> Graph:
-    """Return the network of a product with a residual as its second input."""
+    """Return the network of a product with a second input, the residual."""
     (node,), result = graph.nodes, graph.tensors[3]
     residual = replace(result, name="residual")
     node = replace(node, inputs=(*node.inputs, 4))

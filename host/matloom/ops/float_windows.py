@@ -1,4 +1,4 @@
-"""Floating-point convolutions as matrix products: windows and filters."""
+"""Turns floating-point convolutions into matrix products of windows and filters."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from matloom.kernels.windows import pad, windows
 
 @dataclass(frozen=True, kw_only=True)
 class FloatWindows:
-    """Checked operands of a convolution.
+    """Operands of a convolution, whose shapes are checked.
 
     Members
     -------
@@ -20,7 +20,13 @@ class FloatWindows:
         (images, rows, columns, channels) and (output channels, rows, columns, channels), of any
         dtypes.
     elements:
-        Numbers added in one tree: each kernel row is padded with +0 to a multiple of it.
+        Count of numbers that are added in one tree; each kernel row is padded with +0 to a multiple
+        of it.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit.
     """
 
     image: Array
@@ -63,7 +69,7 @@ class FloatWindows:
         return self.image.shape[0], height, width, self.filters.shape[0]
 
     def rows(self) -> Array:
-        """Return one window per row: (results of a channel, numbers of a window)."""
+        """Return the left matrix, with a window in each row: (positions, numbers of a window)."""
         kernel = (self.filters.shape[1], self.filters.shape[2])
         # NumPy lacks such views for some dtypes of ml_dtypes; +0 is 0 in each.
         image = np.ascontiguousarray(self.image)
@@ -73,23 +79,23 @@ class FloatWindows:
         return self._pad_runs(runs).view(image.dtype)
 
     def columns(self) -> Array:
-        """Return one filter per column: (numbers of a window, output channels)."""
+        """Return the right matrix, with a filter in each column: (numbers, output channels)."""
         channels, height = self.filters.shape[:2]
         return self._pad_runs(self.filters.reshape(channels, height, -1)).T
 
     def flat(self, residual: Array) -> Array:
-        """Return a residual in the shape of the matrix product: (results of a channel, channels).
+        """Return a residual in the shape of the matrix product: (positions, output channels).
 
         Raises
         ------
         ValueError
-            It does not have the shape of the result.
+            It does not have the shape of the convolution's result.
         """
         if residual.shape != self.shape:
             raise ValueError(f"residual must have the shape {self.shape}, not {residual.shape}")
         return residual.reshape(-1, self.shape[3])
 
     def _pad_runs(self, runs: Array) -> Array:
-        """Return runs (any, kernel rows, numbers), padded with +0 and concatenated."""
+        """Return (any, kernel rows, numbers) as (any, numbers), each kernel row padded with +0."""
         missing = -runs.shape[2] % self.elements
         return np.pad(runs, ((0, 0), (0, 0), (0, missing))).reshape(len(runs), -1)

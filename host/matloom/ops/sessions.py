@@ -24,7 +24,7 @@ class _Sessions:
         self._lock = Lock()
 
     def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
-        """Return the session of a graph, cached or newly opened."""
+        """Return the session of a graph on a device; compile the graph if it is not cached."""
         digest = hashlib.sha256("\0".join((config.to_json(), repr(graph))).encode())
         for tensor in graph.tensors.values():
             digest.update(b"" if tensor.data is None else tensor.data.tobytes())
@@ -47,7 +47,10 @@ def _open(program: Program, device: str | Driver) -> Session:
 
 
 def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
-    """Return the given driver, or a shared one with room for `size` bytes."""
+    """Return the given driver, or for a name an open device with room for `size` bytes.
+
+    Devices are shared among sessions.
+    """
     if isinstance(device, Driver):
         return device
     return _open_device(device, config, memory_size_for(size))
