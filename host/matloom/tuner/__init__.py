@@ -1,1 +1,1 @@
-"""Searches the choices of a network's schedule, and measures the best on the simulated chip."""
+"""Searches for faster schedules of a network, and measures the best on the simulated chip."""

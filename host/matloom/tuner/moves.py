@@ -1,4 +1,4 @@
-"""Moves of a search: single changes of the choices of a segment, drawn at random."""
+"""Draws random moves of a search: single changes of the choices of a segment."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
-#: Stages that keep no weights, and the number of chunks that other stages keep.
+#: Stages that keep no weights on chip, and pairs of a stage and the number of chunks that it keeps,
+#: as `ScheduleParams.leaving` and `partly`.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 
 #: Values to try.
@@ -25,12 +26,12 @@ _FACTORS = (0.5, 0.75, 1.5, 2.0)
 #: Shares of the scratchpad to fill with resident weights.
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
-#: Probabilities: a move of a stage is made for all stages of the same shape; it leaves the first
-#: call unchanged; a move of a layout removes it from all tensors, or gives it to a single one; a
-#: move of residency keeps no weights, or changes a single stage's number of chunks.
+#: Probabilities, in this order: a move of a stage is made for all stages of the same shape; it
+#: leaves the first call unchanged; a move of a layout removes it from all tensors; it gives it to a
+#: single tensor; a move of residency keeps no weights; it changes the chunks of a single stage.
 _ALIKE, _LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.3, 0.5, 0.3, 0.5, 0.1, 0.7
 
-#: Constants that the steps of a schedule read.
+#: Constants of `schedule.tuning` that a move may change.
 _CONSTANTS = (
     *("BLOCK_ENTRIES", "TALLER_TILES", "RESULT_CYCLES", "RESULT_LATENCY", "NARROWER_BYTES"),
     *("STORED_BEATS", "STORED_TILES", "REST_SLOTS", "INPUT_CONFLICT"),
@@ -44,14 +45,14 @@ class Move:
     Members
     -------
     what:
-        The choice: with a `stage`, a field of `TilingParams`, else of `ScheduleParams`, or
-        ``"layouts"``, ``"residency"``, ``"spilled"`` or a constant of `schedule.tuning`.
+        Name of the choice: if there is a `stage`, a field of `TilingParams`; otherwise, a field of
+        `ScheduleParams`, ``"layouts"``, ``"residency"``, or a constant of `schedule.tuning`.
     value:
-        Its new value.
+        The new value; for ``"spilled"``, the tensor to move off the chip, or back.
     stage:
-        Index of the stage.
+        Index of the stage; None for a choice that is not of a stage.
     later_alone:
-        Leave the first call unchanged.
+        Whether the first call stays as it is, if later calls have choices of their own.
     """
 
     what: str
@@ -75,7 +76,10 @@ def apply_move(choices: Choices, move: Move) -> Choices:
 
 
 def _with_residency(choices: Choices, residency: "_Stay | None") -> Choices:
-    """Return the choices with these weights resident on chip; None for no resident weights."""
+    """Return the choices with the weights of `residency` kept on chip between calls.
+
+    None keeps no weights, so that first and later calls are the same.
+    """
     if residency is None:
         first = replace(choices.first, resident=False, leaving=frozenset(), partly=())
         return replace(choices, first=first, later=None)
@@ -107,7 +111,7 @@ def draw_moves(
     Parameters
     ----------
     weights:
-        Weight with which each stage is drawn.
+        Relative frequency with which each stage is drawn.
     """
     (kind,) = rng.choices(tuple(_KINDS), tuple(_KINDS.values()))
     if kind in _MOVES_BY_KIND:
@@ -125,7 +129,7 @@ def draw_moves(
 
 
 def _values_of(stage: Stage, before: TilingParams) -> dict[str, Sequence[Any]]:
-    """Return the values to try for each field of a stage."""
+    """Return the values to try for each field of a stage's `TilingParams`, by field."""
     values: dict[str, Sequence[Any]] = {
         "tiles": _TILES,
         "tile_bytes": _TILE_BYTES,
@@ -141,7 +145,7 @@ def _values_of(stage: Stage, before: TilingParams) -> dict[str, Sequence[Any]]:
 
 
 def alike(segment: Segment, move: Move) -> list[Move]:
-    """Return the same move for all stages of the same shape, as networks repeat their blocks."""
+    """Return the same move for each stage of the same shape, because networks repeat blocks."""
     if move.stage is None:
         return [move]
     shapes = [_shape(stage) for stage in segment.stages]
@@ -155,18 +159,18 @@ def _shape(stage: Stage) -> tuple[object, ...]:
     return type(stage), *sizes, stage.weight_bytes, getattr(stage, "steps", 0)
 
 
-#: Fields of a stage that do not affect how its weights are cut.
+#: Fields that may differ for later calls, because they do not affect how weights are cut.
 _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
 def _global_move(segment: Segment, choices: Choices, rng: random.Random) -> Move:
-    """Change a choice that holds for all stages."""
+    """Return a move that inverts a choice for all stages."""
     what = rng.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 
 
 def _tensor_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
-    """Move a tensor from the chip to external memory, or back."""
+    """Return a move that puts a tensor in external memory, or back on chip; None if impossible."""
     names = [
         name for name in segment.sizes if name not in segment.on_chip and name not in segment.views
     ]
@@ -174,7 +178,10 @@ def _tensor_move(segment: Segment, choices: Choices, rng: random.Random) -> Move
 
 
 def _layout_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
-    """Give tensors another layout, or one of them the ordinary layout."""
+    """Return a move that gives tensors an alternative layout; None if none can have it.
+
+    If tensors have the layout already, the move returns one or all of them to the ordinary one.
+    """
     layout = rng.choice(LAYOUTS)
     known = dict(choices.layouts)
     if layout.name in known:
@@ -197,7 +204,7 @@ def _layout_move(segment: Segment, choices: Choices, rng: random.Random) -> Move
 
 
 def _constant_move(segment: Segment, choices: Choices, rng: random.Random) -> Move:
-    """Change a constant that steers the steps of a schedule."""
+    """Return a move that sets a constant of `schedule.tuning` to a multiple of its default."""
     name = rng.choice(_CONSTANTS)
     default = getattr(tuning, name)
     value = type(default)(default * rng.choice(_FACTORS))
@@ -205,7 +212,7 @@ def _constant_move(segment: Segment, choices: Choices, rng: random.Random) -> Mo
 
 
 def _residency_move(segment: Segment, choices: Choices, rng: random.Random) -> Move | None:
-    """Let other weights stay on chip."""
+    """Return a move that keeps other weights on chip between calls; None if none can be kept."""
     most = chunk_counts(segment, choices.first.limits)
     if not most or (choices.later is not None and rng.random() < _NONE_STAY):
         return None if choices.later is None else Move(what="residency", value=None)
@@ -218,7 +225,10 @@ def _residency_move(segment: Segment, choices: Choices, rng: random.Random) -> M
 
 
 def keep_weights(segment: Segment, choices: Choices, share: float) -> Move | None:
-    """Return the move that keeps weights in a share of the scratchpad; None if there are none."""
+    """Return the move that fills a share of the scratchpad with weights to keep between calls.
+
+    Returns None if no weights fit.
+    """
     most = chunk_counts(segment, choices.first.limits)
     counts = chunks_in_share(segment, most, share)
     if not any(counts.values()):
@@ -235,7 +245,7 @@ _MOVES_BY_KIND: dict[str, _Draw] = {
     "residency": _residency_move,
 }
 
-#: Kinds of moves, and the weight with which each is drawn: fields of a stage, and others.
+#: Relative frequency of each kind of move: fields of a stage's `TilingParams`, and other kinds.
 _KINDS: dict[str, float] = {
     **dict.fromkeys(("tiles", "tile_bytes", "first", "last", "order"), 1.5),
     **dict.fromkeys(("chunk_bytes", "weights", "params_apart"), 1.5),

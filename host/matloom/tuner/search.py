@@ -1,4 +1,4 @@
-"""A local search over choices: rounds of moves from the best so far, evaluated by workers."""
+"""Local search over choices, in rounds of moves from the best so far that workers evaluate."""
 
 import itertools
 import json
@@ -25,22 +25,23 @@ from matloom.tuner.study import (
 )
 from matloom.workers import run_as_completed
 
-#: Trials of a round: enough to keep all workers busy, but few, so that rounds build on each other.
+#: Number of trials of a round: enough to keep all workers busy, but few, so that rounds build on
+#: each other.
 _TRIALS_PER_ROUND = 8
 
 #: Number of the best choices that are kept.
 _BEST_KEPT = 16
 
-#: Factor by which a first call may be slower, as for resident weights (`schedule.tuning`).
+#: Largest ratio of the cycles of a first call to those of the default's first call.
 _FIRST_SLOWER = 1.005
 
-#: Number of stages whose order is reversed in the first rounds, those with most cycles first.
+#: Number of stages whose order is changed in the first rounds, those with the largest weight first.
 _REORDERED = 16
 
 #: Number of tensors, largest first, that are moved off the chip, or back, in the first rounds.
 _SPILLED = 8
 
-#: Maximum number of draws per round: many change no tile.
+#: Maximum number of draws per round, of which many change no tile.
 _MAX_DRAWS = 16 * _TRIALS_PER_ROUND
 
 #: Share of trials that combine two moves.
@@ -57,19 +58,21 @@ class Best:
 
 @dataclass(kw_only=True)
 class Tuning:
-    """A search for the choices of one run of the engine, which continues where it stopped.
+    """A search for the choices of one run of the engine, which can be interrupted and continued.
 
-    Its result depends on the seed and the number of trials alone: not on workers, nor on how often
-    it was interrupted.
+    The result depends only on the seed and the number of trials, not on the workers or on
+    interruptions.
 
     Members
     -------
+    number:
+        Index of the run among `runs_of(study)`.
     journal:
-        File with a line for each trial; it is read first.
+        File with a line for each trial; costs in it are not computed again.
     best_choices:
         The best choices so far, the best first.
     trials_done:
-        Trials so far.
+        Number of trials so far.
     """
 
     study: Study
@@ -90,7 +93,7 @@ class Tuning:
 
     @property
     def _segment(self) -> Segment:
-        """The segment with the layouts of the best choices."""
+        """The run's segment with the layouts of the best choices."""
         found = segment_of(self.study, self.number, self.best.choices.layouts)
         return self._run.segment if found is None else found
 
@@ -107,14 +110,14 @@ class Tuning:
         until: float | None = None,
         note: Callable[[int, float], None] = lambda done, gain: None,
     ) -> list[Best]:
-        """Return the best choices, the best first, after `trials` trials or when no more differ.
+        """Search until `trials` trials are done or no new choices are found; return the best first.
 
         Parameters
         ----------
         until:
-            Time of `time.monotonic` at which no further round begins.
+            Time of `time.monotonic` after which no further round begins; None for no limit.
         note:
-            Called with the number of trials so far, and the share of cycles saved.
+            Called after each round with the number of trials so far, and the share of cycles saved.
         """
         number = 0
         openers = iter([[move] for move in self._first_moves()])
@@ -131,10 +134,11 @@ class Tuning:
         return self.best_choices
 
     def _first_moves(self) -> Iterator[Move]:
-        """Yield moves that often gain much.
+        """Yield moves to try first, because they often save many cycles.
 
-        They change choices for all stages, which `tighten` gives up early if memory is short;
-        resident weights; orders; large tensors on chip or outside.
+        They change choices for all stages, which the default gives up early if memory is short;
+        which weights are resident; the orders and weights of the costliest stages; and whether
+        large tensors are on chip.
         """
         segment, choices = self._segment, self._run.choices
         for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):
@@ -155,7 +159,7 @@ class Tuning:
             yield Move(what="spilled", value=name)
 
     def _draw_moves(self, rng: random.Random) -> list[Move]:
-        """Return moves to make together; empty if they would change nothing."""
+        """Return one or two random changes, as moves to make together; empty if not applicable."""
         size = 2 if rng.random() < _DOUBLE else 1
         segment, choices = self._segment, self.best.choices
         made = [
@@ -164,7 +168,7 @@ class Tuning:
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
     def _different(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
-        """Return the moves of a round: the first whose tiles no trial had yet."""
+        """Return the moves of a round: the first candidates whose tiles no trial has had yet."""
         start, found = self.best.choices, list[list[Move]]()
         for moves in candidates:
             cuts = self._cuts(_apply_all(start, moves))
@@ -179,7 +183,10 @@ class Tuning:
         return cuts_of(Trial(study=self.study, run=self.number, choices=choices))
 
     def _round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
-        """Evaluate moves from the best so far, and take the best of them."""
+        """Evaluate moves from the best choices so far; update the list of the best choices.
+
+        Choices are added to the list if they take no more cycles than the best so far.
+        """
         start = self.best
         tried = [_apply_all(start.choices, each) for each in moves]
         slowest = _FIRST_SLOWER * self._run.cost.first
@@ -200,9 +207,10 @@ class Tuning:
         del self.best_choices[_BEST_KEPT:]
 
     def _follow(self, better: list[list[Move]]) -> list[list[Move]]:
-        """Return what to try after moves that gain, the best of them first, which is taken.
+        """Return the moves to try next, given the moves of this round that save cycles.
 
-        Moves that gain separately are made together, and those of one stage for all stages alike.
+        The first of `better` is the best, and already applied. The others are tried together, then
+        each by itself, and then all moves of one stage for the other stages of the same shape.
         """
         others = [move for moves in better[1:] for move in moves]
         every = [move for moves in better for one in moves for move in self._others_alike(one)]
@@ -212,7 +220,7 @@ class Tuning:
         return [other for other in alike(self._segment, move) if other != move]
 
     def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
-        """Return the cost of each trial, and write those that are new into the journal."""
+        """Return the cost of each trial, None if refused; append new ones to the journal."""
         keys = [key_of(each) for each in trials]
         new = {key: each for key, each in zip(keys, trials, strict=True) if key not in self._known}
         names = list(new)
@@ -224,7 +232,7 @@ class Tuning:
         return [self._known[key] for key in keys]
 
     def _read(self) -> Iterator[tuple[str, Cost | None]]:
-        """Yield the trials of the journal; lines that were cut short or altered are left out."""
+        """Yield key and cost of each trial in the journal, without lines that cannot be read."""
         if not self.journal.exists():
             return
         for line in self.journal.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -244,9 +252,10 @@ def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
 
 
 def _weights(study: Study, number: int) -> list[float]:
-    """Return how often to change each stage.
+    """Return the relative frequency with which to change each stage.
 
-    A third evenly, a third by its bytes and products, a third by the cycles in which it waits.
+    A third is the same for all stages, a third is in proportion to their computation and weight
+    transfers, and a third to the cycles in which they wait.
     """
     run = runs_of(study)[number]
     segment = segment_of(study, number, run.choices.layouts) or run.segment

@@ -1,4 +1,4 @@
-"""Studies: a network to tune, and the predicted cost of choices, the task that workers run."""
+"""Predicts the cost of choices for a network; workers run these predictions."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ from matloom.schedule.replay import apply_layouts, choices_of, replay
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.text import stage_line
 
-#: As in `Choices`.
+#: Alternative layouts and the tensors that have them, as in `Choices.layouts`.
 Layouts = tuple[tuple[str, frozenset[str]], ...]
 
 #: Maximum number of caches of intermediate results in a worker.
@@ -33,14 +33,14 @@ _CACHES = 4
 
 
 class Cost(NamedTuple):
-    """Cycles of a first and of a later call."""
+    """Cycles of a first call, and of a later one, which may find weights on chip."""
 
     first: int
     later: int
 
     @property
     def both(self) -> int:
-        """Their sum, which a search minimises."""
+        """Sum of both, which a search minimises."""
         return self.first + self.later
 
 
@@ -52,8 +52,10 @@ class Study:
     -------
     graph:
         The network, pickled.
+    precision:
+        The precision, as JSON.
     left_out:
-        Passes over the stages that are left out.
+        Names of the passes over stages that are left out.
     digest:
         Digest of everything that costs depend on, except `left_out`.
     """
@@ -67,7 +69,7 @@ class Study:
 
     @property
     def job(self) -> Job:
-        """The job that compiles it."""
+        """The job that compiles the network."""
         options = replace(self.options, tuned=False, left_out=self.left_out)
         return Job(
             config=self.config, options=options, precision=json.loads(self.precision or "null")
@@ -82,10 +84,14 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class StudiedRun:
-    """A run of the engine: its segment, and the choices that a search makes by default.
+    """A run of the engine: its segment, and the choices of the default schedule with their cost.
 
-    `waits` are the predicted cycles of each stage, with the default's layouts, beyond those of its
-    tiles.
+    Members
+    -------
+    waits:
+        Predicted cycles of each stage beyond those of its tiles, with the default choices.
+    may_pin:
+        Whether weights may stay on chip between calls, which requires that this is the only run.
     """
 
     segment: Segment
@@ -97,9 +103,9 @@ class StudiedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Choices to predict, for a run of a study by its number.
+    """Choices whose cost is to be predicted; `run` is an index among `runs_of(study)`.
 
-    A first call of more than `slowest` cycles is refused before later ones are scheduled.
+    If the first call takes more than `slowest` cycles, the choices are refused.
     """
 
     study: Study
@@ -122,7 +128,7 @@ def new_study(
 
 
 def key_of(trial: Trial) -> str:
-    """Return the digest of a trial."""
+    """Return a digest that identifies a trial in the journal."""
     parts = [
         trial.study.digest,
         sorted(trial.study.left_out),
@@ -134,7 +140,7 @@ def key_of(trial: Trial) -> str:
 
 @functools.lru_cache(maxsize=8)
 def runs_of(study: Study) -> tuple[StudiedRun, ...]:
-    """Return the runs of a network's engine, as they are scheduled by default."""
+    """Return the runs of the engine for a network, as they are scheduled by default."""
     found = run_phases(study.network(), study.job, "schedule").values["schedule"]
     assert isinstance(found, ScheduledNetwork)
     image, runs = ProgramImage(), list[StudiedRun]()
@@ -155,7 +161,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
 
 
 def stages_of(study: Study) -> Hashable:
-    """Return a key of the stages of a network, made much faster than their schedule."""
+    """Return a key that is equal for equal stages of a network, without scheduling them."""
     found = run_phases(study.network(), study.job, "rewrite").values["rewrite"]
     assert isinstance(found, Rewritten)
     return tuple(
@@ -166,7 +172,7 @@ def stages_of(study: Study) -> Hashable:
 
 
 def cost_of(trial: Trial) -> Cost | None:
-    """Return the predicted cost of choices; None if they do not fit, or are refused."""
+    """Return the predicted cost of choices; None if they are impossible, or too slow."""
     run = runs_of(trial.study)[trial.run]
     if trial.choices.later is not None and not run.may_pin:
         return None
@@ -188,9 +194,10 @@ def cost_of(trial: Trial) -> Cost | None:
 
 
 def cuts_of(trial: Trial) -> Hashable:
-    """Return a key of choices: cuts of all stages, and the rest. Equal schedules have equal keys.
+    """Return a key that is equal for choices with equal tiles and otherwise equal choices.
 
-    It is much faster than a schedule; most changes of a limit leave all tiles unchanged.
+    It is computed much faster than a schedule, and avoids many: most changes of a limit leave all
+    tiles unchanged.
     """
     choices = trial.choices
     segment = segment_of(trial.study, trial.run, choices.layouts)
@@ -208,7 +215,7 @@ def cuts_of(trial: Trial) -> Hashable:
 
 @functools.lru_cache(maxsize=_CACHES)
 def segment_of(study: Study, run: int, layouts: Layouts) -> Segment | None:
-    """Return the segment of a run with layouts; None if they are not of its tensors."""
+    """Return the segment of a run with the given layouts; None if its tensors cannot have them."""
     studied = runs_of(study)[run]
     made = apply_layouts(studied.segment, replace(studied.choices, layouts=layouts))
     return made if isinstance(made, Segment) else None
@@ -221,7 +228,7 @@ def _cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]
 
 @functools.lru_cache(maxsize=_CACHES)
 def _cuts_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
-    """Return a cache for keys alone: equal cuts are the same objects, whatever else is tried."""
+    """Return a cache for `cuts_of` only, in which equal cuts are always the same objects."""
     return Cache()
 
 

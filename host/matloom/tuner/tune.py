@@ -1,4 +1,4 @@
-"""Tunes a network: fusion, then the choices of each run, then the best on the simulated chip."""
+"""Tunes a network: its fusion, then the choices of each run, then measures the best of them."""
 
 import math
 import time
@@ -18,20 +18,20 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Study, runs_of, stages_of
 
-#: Slowdown allowed for a first call, as a share of the default's later call.
+#: Largest ratio of the cycles of a first call to those of the default's first call.
 _FIRST_SLOWER = 1.005
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """When to stop.
+    """Limits of tuning.
 
     Members
     -------
     trials:
         Number of choices to predict, over all runs.
     until:
-        Time of `time.monotonic` at which the search ends; None for none.
+        Time of `time.monotonic` at which the search ends; None for no limit.
     measured:
         Number of choices to run on the simulated chip; 0 for none.
     """
@@ -50,11 +50,13 @@ class TuningResult:
     winner:
         The best choices; None if none is faster than the default.
     before, after:
-        Cost by default and of the best, counted or predicted.
+        Cost of the default, and of the winner; if there is none, both are equal.
     predicted:
-        Predicted cost of the best choices, before any were counted.
+        Predicted cost of the choices that were predicted to be the best.
     trials:
-        Number of predicted choices.
+        Number of choices that were predicted.
+    counted:
+        Whether the simulated chip counted `before` and `after`; otherwise, they are predicted.
     """
 
     winner: Winner | None
@@ -74,10 +76,20 @@ def tune(
     seed: int = 0,
     note: Callable[[str], None] = lambda text: None,
 ) -> TuningResult:
-    """Return the fastest choices for a network found within the budget.
+    """Return the fastest choices for a network that are found within the budget.
 
-    Choices are predicted; the best few are then counted on the simulated chip, if the budget
-    says so, and none is taken that is slower there than the default.
+    Choices are predicted. If the budget says so, the best few then run on the simulated chip, and
+    choices win only if they are faster there than the default: a first call may take 0.5 % longer,
+    but no later one.
+
+    Parameters
+    ----------
+    journal:
+        File with the predictions of interrupted searches; new ones are appended.
+    make:
+        Makes an executor for the predictions.
+    note:
+        Called with lines of progress.
     """
     default = _total(run.cost for run in runs_of(study))
     study = _choose_fusion(study, note)
@@ -139,7 +151,10 @@ def _searches(study: Study, journal: Path, seed: int) -> list[Tuning]:
 
 
 def _share(budget: Budget, begin: float, position: int, count: int) -> float | None:
-    """Return when the search of a run ends: each has as much time as the others."""
+    """Return the time at which the search of a run ends, so that each run gets an equal share.
+
+    `position` is the index of the run, of `count` in all; returns None if there is no time limit.
+    """
     if budget.until is None:
         return None
     return begin + (budget.until - begin) * (position + 1) / count
@@ -151,7 +166,7 @@ def _total(costs: Iterator[Cost]) -> Cost:
 
 
 def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
-    """Yield the best choices of all runs, then others of the run that matters most."""
+    """Yield the best choices of all runs, then the same with others for the run of most cycles."""
     best = [search.best for search in searches]
     yield best
     at = max(range(len(best)), key=lambda each: best[each].cost.both)
@@ -163,7 +178,10 @@ def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
 
 
 def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -> TuningResult:
-    """Take the best choices by prediction, if their program passes its check."""
+    """Return the result without measurement: the winner is the best by prediction.
+
+    There is no winner if the default is as fast, or if the program fails its check.
+    """
     after = _total(each.cost for each in best)
     winner = None
     if after.both < before.both and _program(study, best) is not None:
@@ -185,10 +203,11 @@ def _measure(
     trials: int,
     note: Callable[[str], None],
 ) -> TuningResult:
-    """Count the cycles of some choices on the simulated chip; take the fastest never slower.
+    """Count the cycles of up to `count` choices on the simulated chip; the fastest win.
 
-    The default is counted first. Choices whose program fails its check are left out. If a first
-    call was too slow, the choices that are predicted to have a faster one come next.
+    The default is counted first; choices can only win if their first call is at most 0.5 % slower
+    and their later call is no slower. Choices whose program fails its check are left out. If a
+    first call was too slow, choices whose first call is predicted to be faster come next.
     """
     note("counting the default on the simulated chip")
     plain = _program(study, None)
@@ -227,7 +246,7 @@ def _first_of(combination: list[Best]) -> int:
 
 
 def _program(study: Study, combination: list[Best] | None) -> Program | None:
-    """Return the program of choices, or of the default; None if it fails its check."""
+    """Return the program for choices, None for the default; return None if it fails its check."""
     options = replace(study.options, tuned=False)
     if combination is not None:
         options = replace(options, choices=_choices(combination), left_out=study.left_out)
