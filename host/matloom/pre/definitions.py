@@ -1,4 +1,4 @@
-"""Preprocessing as text, and in front of the inputs of a program."""
+"""Converts preprocessing to and from JSON, and puts it in front of the inputs of a program."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ _KINDS: dict[str, type[Preprocessing]] = {
 
 
 def dumps(preprocessing: Preprocessing) -> str:
-    """Return preprocessing as JSON: ``{"Image": {"size": [96, 96]}}``, defaults left out."""
+    """Return preprocessing as JSON, without defaults: ``{"Image": {"size": [96, 96]}}``."""
     given = {
         item.name: getattr(preprocessing, item.name)
         for item in dataclasses.fields(preprocessing)
@@ -33,12 +33,12 @@ def dumps(preprocessing: Preprocessing) -> str:
 
 @functools.lru_cache(maxsize=64)
 def loads(text: str) -> Preprocessing:
-    """Return the preprocessing described by a text of `dumps`.
+    """Return the preprocessing that JSON from `dumps` describes.
 
     Raises
     ------
     RawDataError
-        It is not JSON, or names an unknown kind, field or value.
+        The text is not JSON, or has an unknown kind or field, a missing field or a wrong value.
     """
     try:
         found = json.loads(text)
@@ -70,12 +70,17 @@ def loads(text: str) -> Preprocessing:
 def attach(
     program: Program, preprocessing: Preprocessing | Mapping[str, Preprocessing] | None
 ) -> Program:
-    """Return a program with preprocessing before its input, or before inputs by name.
+    """Return a program with preprocessing in front of its only input, or of inputs by name.
+
+    It replaces all preprocessing that the program has; None keeps that.
 
     Raises
     ------
     RawDataError
-        There is no such input, several although one is meant, or it has another shape.
+        No input has this name, the program has several inputs but no name is given, or the input
+        has another shape.
+    UserError
+        The input has integers without a scale.
     """
     if preprocessing is None:
         return program
@@ -94,7 +99,10 @@ def attach(
 
 
 def single_input(program: Program, subject: str) -> str:
-    """Return the name of a program's only input; raise `RawDataError` if it has several."""
+    """Return the name of a program's only input; raise `RawDataError` if it has several.
+
+    `subject` begins the message: it names what must be given by name.
+    """
     names = [info.name for info in program.inputs]
     if len(names) != 1:
         raise RawDataError(f"{subject} must be by name for the inputs {', '.join(names)}")
@@ -102,9 +110,9 @@ def single_input(program: Program, subject: str) -> str:
 
 
 def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
-    """Return the preprocessing of a program's inputs, by their names.
+    """Return the preprocessing of a program's inputs, by name; inputs without any are missing.
 
-    Raises `RawDataError` if its file has a definition that does not fit.
+    Raises `RawDataError` if a definition is invalid or does not fit its input.
     """
     names = {info.key: info for info in program.inputs}
     found = {}
@@ -116,7 +124,7 @@ def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
 
 
 def prepare_inputs(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
-    """Return inputs by name, with preprocessing applied to raw data."""
+    """Return inputs by name, after applying preprocessing to those that have any."""
     stages = preprocessing_of(program)
     if not stages:
         return inputs

@@ -1,9 +1,9 @@
-"""Error of invalid preprocessing."""
+"""Error raised for invalid preprocessing."""
 
 from matloom.errors import UserError
 
 
 class RawDataError(UserError):
-    """Error of a definition of preprocessing, or of raw data that does not fit it."""
+    """Error raised for an invalid definition of preprocessing, or raw data that does not fit it."""
 
     hint = "docs/preprocessing.md lists the fields of each kind and their values"

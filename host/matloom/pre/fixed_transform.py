@@ -1,4 +1,4 @@
-"""Fourier transform of 16-bit integers, as Kiss FFT computes it with FIXED_POINT of 16.
+"""Fourier transform of 16-bit integers, as Kiss FFT computes it with ``FIXED_POINT=16``.
 
 Each stage of radix 4 or 2 first divides by its radix, so that nothing overflows; products are
 rounded to 15 bits of fraction, halves up.
@@ -15,29 +15,32 @@ _FRACTION_BITS = 15
 
 
 class Complex(NamedTuple):
-    """Real and imaginary parts, int64 within 16 bits."""
+    """Real and imaginary parts, int64 arrays of 16-bit values."""
 
     real: Array
     imaginary: Array
 
     def at(self, places: Any) -> "Complex":
-        """Return some of the numbers, along the last axis."""
+        """Return the numbers that an index, slice or array of indices selects on the last axis."""
         return Complex(self.real[..., places], self.imaginary[..., places])
 
 
 def twiddles(points: int) -> Complex:
-    """Return exp(-2 pi i k / points) in 15 bits of fraction."""
+    """Return exp(-2 pi i k / points) for k from 0 to points - 1, with 15 fraction bits."""
     return _round_twiddles(-2 * np.pi * np.arange(points) / points)
 
 
 def half_twiddles(points: int) -> Complex:
-    """Return the factors that turn a complex transform of half the length into a real one."""
+    """Return the factors that turn a complex transform of half the length into one of real numbers.
+
+    They have 15 fraction bits; there are ``points // 4``.
+    """
     half = points // 2
     return _round_twiddles(-np.pi * ((np.arange(half // 2) + 1) / half + 0.5))
 
 
 def radices(points: int) -> list[int]:
-    """Return the radix of each stage, the last computed first."""
+    """Return the radix, 4 or 2, of each stage; stages are computed from the last to the first."""
     found = []
     while points > 1:
         found.append(4 if points % 4 == 0 else 2)
@@ -46,7 +49,7 @@ def radices(points: int) -> list[int]:
 
 
 def order(points: int) -> Array:
-    """Return the positions of samples before the first stage."""
+    """Return the indices of samples in the order in which the first stage takes them."""
     if points == 1:
         return np.zeros(1, np.int64)
     radix = radices(points)[0]
@@ -55,7 +58,10 @@ def order(points: int) -> Array:
 
 
 def real_transform(samples: Array) -> Complex:
-    """Return the frequencies 0 to half the rate of rows of integers, divided by their length."""
+    """Return the transform of rows of integers, divided by their length.
+
+    The result has the frequencies from 0 to half the sampling rate, both included.
+    """
     points = samples.shape[-1]
     half = points // 2
     wide = samples.astype(np.int64)
@@ -81,7 +87,7 @@ def real_transform(samples: Array) -> Complex:
 
 
 def _transform(numbers: Complex) -> Complex:
-    """Return the transform of complex numbers, stage by stage."""
+    """Return the transform of complex numbers along the last axis, divided by its length."""
     points, factors = numbers.real.shape[-1], twiddles(numbers.real.shape[-1])
     made, length = numbers.at(order(points)), 1
     for radix in reversed(radices(points)):

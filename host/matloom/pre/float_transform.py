@@ -1,7 +1,7 @@
 """Fourier transform and logarithm in single precision, in an order that C repeats bit for bit.
 
-Each sum and product is rounded separately; only the tables, rounded from double precision, depend
-on a library's cosine or logarithm.
+Each sum and product is rounded separately. Only the tables depend on a library's cosine or
+logarithm; they are rounded from double precision.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from matloom.ir.graph import Array
 
 _SINGLE = np.float32
-#: Coefficients of ln(1 + f), from the ninth power of f down: Cephes' logf (Moshier).
+#: Coefficients of the polynomial for ln(1 + f) in Cephes' logf (Moshier), the highest power first.
 LOGARITHM = (
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
     *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
@@ -20,13 +20,13 @@ _ROOT_HALF = 0.70710678118654752440
 
 
 def twiddles(points: int) -> tuple[Array, Array]:
-    """Return the real and imaginary parts of exp(-2 pi i k / points), k below half the points."""
+    """Return the real and imaginary parts of exp(-2 pi i k / points) for k below points / 2."""
     phases = -2 * np.pi * np.arange(points // 2) / points
     return np.cos(phases).astype(_SINGLE), np.sin(phases).astype(_SINGLE)
 
 
 def order(points: int) -> Array:
-    """Return the positions of samples before the first stage, in bit-reversed order."""
+    """Return the indices of samples in the order for the first stage, which is bit-reversed."""
     found = np.zeros(1, np.int64)
     while len(found) < points:
         found = np.concatenate([2 * found, 2 * found + 1])
@@ -34,7 +34,10 @@ def order(points: int) -> Array:
 
 
 def magnitudes(frames: Array) -> Array:
-    """Return the magnitudes of the frequencies from 0 to half the rate of rows of float32."""
+    """Return the magnitudes of the Fourier transform of rows of float32, whose length is 2**n.
+
+    The result has the frequencies from 0 to half the sampling rate, both included.
+    """
     points = frames.shape[-1]
     real = frames[..., order(points)].astype(_SINGLE)
     imaginary = np.zeros_like(real)
@@ -57,7 +60,7 @@ def magnitudes(frames: Array) -> Array:
 
 
 def sum_in_order(values: Array, weights: Array) -> Array:
-    """Return sums of products along the last axis, added from the first to the last."""
+    """Return the sums of `values` times `weights` along the last axis, added one after another."""
     found = np.zeros(values.shape[:-1], _SINGLE)
     for number, weight in enumerate(weights):
         found += values[..., number] * weight

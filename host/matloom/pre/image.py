@@ -1,4 +1,4 @@
-"""Images before a network: crop, resize, order of channels, mean and scale."""
+"""Preprocessing of images: crop, resize, order of channels, mean and scale."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -13,10 +13,10 @@ from matloom.pre.preprocessing import Preprocessing, as_tuples
 from matloom.pre.resampling import MOST_PIXELS, RESIZES, WEIGHT_BITS, taps
 from matloom.program import TensorInfo
 
-#: Channel orders of a network, as indices into red, green and blue.
+#: Channels that a network may read: colours in either order, or grey.
 CHANNELS = ("rgb", "bgr", "grey")
 
-#: Weights of red, green and blue in grey, which add up to 1 << 16: ITU-R BT.601, as in Pillow.
+#: Weights of red, green and blue in grey, which add up to 1 << 16 (ITU-R BT.601, as in Pillow).
 GREY_WEIGHTS = (19595, 38470, 7471)
 _GREY_BITS = 16
 _COLOURS = 3
@@ -31,7 +31,7 @@ class Image(Preprocessing):
     """Crop, resize, order of channels, then mean and scale: real = (byte - mean) * scale.
 
     A raw sample is uint8, height x width x 3 (red, green, blue), or height x width (x 1) for
-    ``grey``. Resized pixels are rounded to bytes, as Pillow and OpenCV do, in integers: the C
+    ``grey``. Pixels are resized in integers and rounded to bytes, as in Pillow and OpenCV; the C
     kernel gives the same bytes. The remaining steps are one table of 256 entries per channel.
 
     Members
@@ -41,16 +41,17 @@ class Image(Preprocessing):
     resize:
         ``"bilinear"``, ``"antialias"`` or ``"area"``: see `matloom.pre.resampling.taps`.
     crop:
-        None keeps the whole image, ``"centre"`` the largest part in the middle that has the
-        proportions of `size`, a box of top, left, height and width that part. It comes first.
+        Part of the image to resize: all of it (None), the largest part in the middle that has the
+        proportions of `size` (``"centre"``), or a box of top, left, height and width.
     channels:
-        ``"rgb"``, ``"bgr"`` or ``"grey"``.
+        Channels that the network reads: ``"rgb"``, ``"bgr"`` or ``"grey"``.
     mean, scale:
-        In units of bytes: one number, or one for each channel. The default gives 0 to 1.
+        Mean in units of bytes, and factor: one number, or one for each channel. The default gives
+        0 to 1.
     layout:
-        ``"hwc"``, or ``"chw"`` for networks of ONNX.
+        Order of axes: ``"hwc"``, or ``"chw"`` as in most ONNX networks.
     source:
-        Height and width of raw images; None allows any. C needs it.
+        Height and width of raw images; None allows any. The C kernel needs it.
     """
 
     axes: ClassVar[int] = 3
@@ -90,16 +91,19 @@ class Image(Preprocessing):
 
     @property
     def depth(self) -> int:
-        """Channels that the network reads."""
+        """Number of channels that the network reads."""
         return 1 if self.channels == "grey" else _COLOURS
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Height, width and channels, or channels first."""
+        """Shape of the prepared image: height, width and channels, in the order of `layout`."""
         return (*self.size, self.depth) if self.layout == "hwc" else (self.depth, *self.size)
 
     def box(self, height: int, width: int) -> Box:
-        """Return top, left, height and width of the part to keep of an image of this size."""
+        """Return the part to keep of an image of this size: top, left, height and width.
+
+        Raises `RawDataError` if `crop` exceeds the image.
+        """
         if self.crop is None:
             return 0, 0, height, width
         if self.crop == "centre":
@@ -121,9 +125,9 @@ class Image(Preprocessing):
         Raises
         ------
         UserTypeError
-            It is not uint8.
+            The image is not uint8.
         RawDataError
-            Its shape is not that of an image, or not `source`; the crop is outside.
+            Its shape is not that of an image, or not `source`, or the crop exceeds it.
         """
         pixels = self._pixels(raw)
         top, left, height, width = self.box(*pixels.shape[:2])
@@ -146,19 +150,19 @@ class Image(Preprocessing):
         return result if self.layout == "hwc" else result.transpose(2, 0, 1)
 
     def apply(self, raw: Array) -> Array:
-        """Return (byte - mean) * scale of the resized image, float32 of `shape`."""
+        """Return ``(byte - mean) * scale`` of the resized image, float32 of `shape`."""
         return self._look_up(raw, self._real_values())
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
-        """Return a raw image as an input: resized, then mapped byte by byte by its table."""
+        """Return a raw image as an input: resized, with each byte replaced by its `table` entry."""
         return self._look_up(raw, self.table(info))
 
     def table(self, info: TensorInfo) -> Array:
-        """Return an input's value for each byte: channels x 256, of its type."""
+        """Return the input's value for each channel and byte, (channels, 256) of its type."""
         return quantise_array(info, self._real_values())
 
     def describe(self, info: TensorInfo) -> str:
-        """Describe what is done to pixels, and to bytes."""
+        """Return a phrase on how pixels are resized and how bytes become the input's numbers."""
         table, order = self.table(info), "" if self.channels == "rgb" else f", {self.channels}"
         part = "" if self.crop is None else f"crop {self.crop}, "
         if self.crop == "centre":
@@ -174,14 +178,14 @@ class Image(Preprocessing):
         return f"{what}; mean, scale and quantisation are {tables} of 256 {table.dtype}"
 
     def random(self, generator: np.random.Generator) -> Array:
-        """Return a random image of size `source`, or else large enough for its crop."""
+        """Return a random image of size `source`, or else of a size that the crop fits."""
         size = self.source or self.size
         if self.source is None and isinstance(self.crop, tuple):
             size = (self.crop[0] + self.crop[2], self.crop[1] + self.crop[3])
         return generator.integers(0, _BYTES, (*size, self.depth), np.uint8)
 
     def _real_values(self) -> Array:
-        """Return the number of each byte, float32: channels x 256."""
+        """Return the real number for each channel and byte, float32 (channels, 256)."""
         mean, scale = (
             np.broadcast_to(np.asarray(item, np.float64), self.depth)[:, np.newaxis]
             for item in (self.mean, self.scale)
@@ -197,7 +201,7 @@ class Image(Preprocessing):
         return found
 
     def _pixels(self, raw: Array) -> Array:
-        """Return a raw image as height x width x channels."""
+        """Return a raw image as (height, width, channels), after checking its type and shape."""
         if raw.dtype != np.uint8:
             hint = (
                 "round it: numpy.rint(255 * image).astype('uint8')" if raw.dtype.kind == "f" else ""
@@ -219,7 +223,7 @@ class Image(Preprocessing):
 
 
 def _matrix(resize: str, source: int, size: int) -> Array:
-    """Return the weights of an axis as a matrix, size x source."""
+    """Return the weights that resize an axis as a matrix (size, source)."""
     found = np.zeros((size, source))
     for row, (first, weights) in zip(found, taps(resize, source, size), strict=True):
         row[first : first + len(weights)] = weights

@@ -1,4 +1,4 @@
-"""Logarithms of bands of frequencies, and cepstral coefficients (MFCC), as TensorFlow has them."""
+"""Log-mel spectrograms and cepstral coefficients (MFCC), as TensorFlow computes them."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ from matloom.program import TensorInfo
 class MelSound(Sound):
     """Magnitudes of a windowed Fourier transform, summed in triangles evenly spaced in mel.
 
-    A raw sample is int16, where 32768 is 1, or float32, of `samples` numbers. Everything is in
-    single precision, in a fixed order: the C kernel gives the same bits.
+    A raw sample has `samples` numbers, int16, of which 32768 stands for 1.0, or float32. All
+    operations are in single precision and in a fixed order, so the C kernel gives the same bits.
 
     Members
     -------
     low, high:
         Lower and upper end of the bands in Hz.
     peak:
-        Whether a waveform is first divided by its largest sample, as in MLPerf Tiny.
+        Whether a waveform is first divided by its largest (most positive) sample, as in MLPerf
+        Tiny.
     """
 
     low: float = 20.0
@@ -42,24 +43,24 @@ class MelSound(Sound):
     @property
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Floor of a band, and the offset added to it, before the logarithm."""
+        """Minimum to which a band is raised, and offset added to it, before the logarithm."""
 
     @abstractmethod
     def used_bins(self) -> tuple[int, int]:
-        """Return the first and the last frequency of the transform that bands use."""
+        """Return the indices of the first and the last frequency that bands use, inclusive."""
 
     @abstractmethod
     def cosines(self) -> Array | None:
-        """Return the matrix of the cosine transform, coefficients x mels; None without one."""
+        """Return the cosine transform, (coefficients, mels); None if there are no coefficients."""
 
     def hann(self) -> Array:
-        """Return the window, float32."""
+        """Return the Hann window, float32 (window,)."""
         phases = 2 * np.pi * np.arange(self.window) / self.window
         found: Array = (0.5 - 0.5 * np.cos(phases)).astype(np.float32)
         return found
 
     def bands(self) -> list[tuple[int, Array]]:
-        """Return the first frequency and the weights of each band, float32."""
+        """Return the index of the first frequency, and the weights, float32, of each band."""
         edges = np.linspace(mel(self.low), mel(self.high), self.mels + 2)
         place = mel(np.arange(self.bins) * self.rate / (2 * (self.bins - 1)))
         first, last = self.used_bins()
@@ -93,12 +94,12 @@ class MelSound(Sound):
         return np.stack([sum_in_order(logarithms, row) for row in matrix], axis=1)
 
     def describe(self, info: TensorInfo) -> str:
-        """Describe the features."""
+        """Return a phrase on the features and their type."""
         kind = "logarithms" if self.cosines() is None else f"{self.shape[1]} cepstral coefficients"
         return f"{self.frames_in_words()}: {kind}, in single precision; then {info.dtype}"
 
     def _cosines(self, coefficients: int) -> Array:
-        """Return the DCT-II with the factor sqrt(2 / mels)."""
+        """Return the matrix (coefficients, mels) of a DCT-II with the factor sqrt(2 / mels)."""
         at = np.outer(np.arange(coefficients), np.arange(self.mels) + 0.5)
         found: Array = (np.sqrt(2 / self.mels) * np.cos(np.pi / self.mels * at)).astype(np.float32)
         return found
@@ -106,10 +107,10 @@ class MelSound(Sound):
 
 @dataclass(frozen=True, kw_only=True)
 class LogMel(MelSound):
-    """ln(bands + offset), as `tf.signal` gives it; with `coefficients` their MFCC.
+    """Log-mel spectrogram ln(bands + offset), as `tf.signal` computes it, or its MFCC.
 
-    That is tf.abs(tf.signal.stft), linear_to_mel_weight_matrix and, for `coefficients`,
-    mfccs_from_log_mel_spectrograms: MLPerf Tiny's DS-CNN has ``coefficients=10, peak=True``.
+    The steps are tf.abs(tf.signal.stft), linear_to_mel_weight_matrix and, for `coefficients`,
+    mfccs_from_log_mel_spectrograms. MLPerf Tiny's DS-CNN has ``coefficients=10, peak=True``.
 
     Members
     -------
@@ -128,20 +129,20 @@ class LogMel(MelSound):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of frames, and of features in each."""
+        """Number of frames, and number of features in each."""
         return self.frames, self.mels if self.coefficients is None else self.coefficients
 
     @property
     def limits(self) -> tuple[float, float]:
-        """No floor but zero."""
+        """Minimum 0, which changes nothing, and `offset`."""
         return 0.0, self.offset
 
     def used_bins(self) -> tuple[int, int]:
-        """Return all frequencies but 0."""
+        """Return the indices of all frequencies except 0: first and last."""
         return 1, self.bins - 1
 
     def cosines(self) -> Array | None:
-        """Return the cosine transform if coefficients are requested."""
+        """Return the cosine transform, or None if `coefficients` is None."""
         return None if self.coefficients is None else self._cosines(self.coefficients)
 
 
@@ -149,7 +150,7 @@ class LogMel(MelSound):
 class Mfcc(MelSound):
     """MFCC of TensorFlow's operators `audio_spectrogram` (squared magnitudes) and `mfcc`.
 
-    As Arm's ML-KWS networks and TensorFlow's speech_commands use them: ``window=640``,
+    Arm's ML-KWS networks and TensorFlow's speech_commands use them: ``window=640`` and
     ``coefficients=10`` for Arm's DS-CNN.
     """
 
@@ -157,19 +158,19 @@ class Mfcc(MelSound):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of frames, and of coefficients in each."""
+        """Number of frames, and number of coefficients in each."""
         return self.frames, self.coefficients
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The floor of the operator."""
+        """The operator's minimum, and no offset."""
         return 1e-12, 0.0
 
     def used_bins(self) -> tuple[int, int]:
-        """Return the operator's limits, which exclude frequencies next to `low`."""
+        """Return the operator's first and last frequency; it leaves out those next to `low`."""
         width = self.rate / (2 * (self.bins - 1))
         return int(1.5 + self.low / width), int(self.high / width)
 
     def cosines(self) -> Array:
-        """Return the cosine transform."""
+        """Return the cosine transform, (coefficients, mels)."""
         return self._cosines(self.coefficients)

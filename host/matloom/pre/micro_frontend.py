@@ -1,4 +1,4 @@
-"""TensorFlow's audio front end for microcontrollers, in integers throughout."""
+"""TensorFlow's audio front end for microcontrollers, which computes in integers."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,8 +13,9 @@ from matloom.pre.fixed_transform import real_transform
 from matloom.pre.sound import Sound, require
 from matloom.program import TensorInfo
 
-#: Fraction bits: of window and bands, of smoothing, of logarithms, and of the PCAN.
+#: Fraction bits of window and bands, of smoothing factors, and of logarithms.
 FILTER_BITS, _SMOOTHING_FRACTION, _LOG_BITS = 12, 14, 16
+#: Fraction bits of PCAN's ratio of signal to noise, and of its output.
 _SNR_BITS, _OUTPUT_BITS = 12, 6
 _LOG_SEGMENTS = 128
 _LN_2 = 45426
@@ -23,24 +24,29 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class MicroFrontend(Sound):
-    """Features of `tensorflow/lite/experimental/microfrontend`, bit for bit; real = scale * them.
+    """Features of `tensorflow/lite/experimental/microfrontend`, bit for bit, times `scale`.
 
-    Window, transform, bands of energy and their square roots, noise subtraction, gain control
-    (PCAN) and logarithm, as in TFLite Micro's micro_speech. A raw sample is int16 (samples,), and
-    each starts without a noise estimate. Sources: Wang et al., arXiv:1607.05666 (PCAN), and the
-    library in the single-precision form that TFLite Micro has.
+    The steps are window, transform, square roots of the bands' energy, noise subtraction, gain
+    control (PCAN) and logarithm, as in TFLite Micro's micro_speech. A raw sample is int16
+    (samples,), and each starts without a noise estimate. Sources: Wang et al., arXiv:1607.05666
+    (PCAN), and the library in the single-precision form that TFLite Micro has.
 
     Members
     -------
     low, high:
         Lower and upper end of the bands in Hz.
-    smoothing_bits, even_smoothing, odd_smoothing, min_signal:
-        Parameters of the noise estimate in even and odd bands, and the minimum share of a signal to
-        keep.
-    pcan, strength, offset, gain_bits:
-        Gain control, and its parameters.
+    smoothing_bits:
+        Fraction bits of the noise estimate.
+    even_smoothing, odd_smoothing:
+        Share of a new frame in the noise estimate of even bands, and of odd ones.
+    min_signal:
+        Minimum share of a signal that noise subtraction keeps.
+    pcan:
+        Whether gain control is used.
+    strength, offset, gain_bits:
+        Parameters of gain control, under the library's names.
     log_shift:
-        Bits that the logarithm is shifted by.
+        Left shift of the logarithm in bits.
     scale:
         Scale of the features that the network was trained on.
     """
@@ -78,23 +84,23 @@ class MicroFrontend(Sound):
 
     @property
     def correction(self) -> int:
-        """Bits by which the transform's length shifts features."""
+        """Left shift in bits that makes up for the division by the transform's length."""
         return self.points.bit_length() - 1 - FILTER_BITS // 2
 
     @property
     def gain_shift(self) -> int:
-        """Right shift of a product of signal and gain."""
+        """Right shift, in bits, of a product of signal and gain."""
         return self.gain_bits - self.correction - _SNR_BITS
 
     @property
     def smoothing(self) -> tuple[int, int, int]:
-        """Even and odd smoothing, and the least signal, in 14 bits of fraction."""
+        """Smoothing of even and of odd bands, and `min_signal`, with 14 fraction bits."""
         given = (self.even_smoothing, self.odd_smoothing, self.min_signal)
         even, odd, least = (int(np.float32(item) * (1 << _SMOOTHING_FRACTION)) for item in given)
         return even, odd, least
 
     def hann(self) -> Array:
-        """Return the window, int16 with 12 bits of fraction."""
+        """Return the Hann window, int16 (window,) with 12 fraction bits."""
         single, half = np.float32, np.float32(0.5)
         turn = single(single(np.pi) * single(2) / single(self.window))
         phases = turn * (np.arange(self.window, dtype=single) + half)
@@ -103,17 +109,20 @@ class MicroFrontend(Sound):
         return rounded
 
     def bands(self) -> list[tuple[int, Array]]:
-        """Return the first frequency and the weights of each band, 12 bits of fraction."""
+        """Return the index of the first frequency, and the weights, of each band.
+
+        Weights are int64 with 12 fraction bits.
+        """
         return _bands(self.mels, self.low, self.high, self.rate, self.bins)
 
     def gains(self) -> Array:
-        """Return the gain of noise estimates by their length in bits: y0, a1, a2, int16."""
+        """Return the coefficients of the gain's parabola, int16 (33, 3), by bits of the noise."""
         return _gains(
             self.strength, self.offset, self.gain_bits, self.smoothing_bits - self.correction
         )
 
     def features(self, raw: Array) -> Array:
-        """Return the integers of a waveform, uint16 (frames, mels)."""
+        """Return the features of a waveform as integers, uint16 (frames, mels)."""
         windowed = (self.cut(raw, np.int16).astype(np.int64) * self.hann()) >> FILTER_BITS
         # The library's absolute value of -32768 stays negative.
         largest = np.abs(windowed).astype(np.int16).max(axis=1).clip(0)
@@ -129,18 +138,18 @@ class MicroFrontend(Sound):
         return np.array(self._denoise(signal)).astype(np.uint16)
 
     def apply(self, raw: Array) -> Array:
-        """Return scale * features, float32 (frames, mels)."""
+        """Return the features times `scale`, float32 (frames, mels)."""
         result: Array = self.features(raw).astype(np.float32) * np.float32(self.scale)
         return result
 
     def describe(self, info: TensorInfo) -> str:
-        """Describe the features."""
+        """Return a phrase on the features and their type."""
         return (
             f"{self.frames_in_words()} of TensorFlow's micro front end, exactly; then {info.dtype}"
         )
 
     def _denoise(self, signal: Array) -> list[Array]:
-        """Return features of signals: without noise, with gain, logarithms."""
+        """Return the logarithms of each frame's signal after noise subtraction and gain control."""
         even, odd, least = self.smoothing
         share = np.where(np.arange(self.mels) % 2, odd, even)
         noise, found = np.zeros(self.mels, np.int64), []
@@ -164,19 +173,22 @@ class MicroFrontend(Sound):
 
 
 def log_table() -> Array:
-    """Return log2(1 + x) - x at 129 points of x, 16 bits of fraction."""
+    """Return log2(1 + x) - x at 129 equidistant points x from 0 to 1, with 16 fraction bits."""
     x = np.arange(_LOG_SEGMENTS + 1) / _LOG_SEGMENTS
     return np.rint((np.log2(1 + x) - x) * (1 << _LOG_BITS)).astype(np.int64)
 
 
 def _bit_length(numbers: Array) -> Array:
-    """Return the bit length of each number: exact below 2^53."""
+    """Return the number of bits of each number below 2**53."""
     found: Array = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
     return found
 
 
 def _square_root(numbers: Array) -> Array:
-    """Return square roots rounded to nearest, but not from 16 bits up, nor from 32."""
+    """Return square roots, rounded to nearest unless that would need a bit more.
+
+    A root of 0xFFFF, of a number below 2**32, is not rounded up, nor is a root of 0xFFFFFFFF.
+    """
     root = np.floor(np.sqrt(numbers.astype(np.float64))).astype(np.int64)
     root -= root * root > numbers
     root += (root + 1) * (root + 1) <= numbers
@@ -186,7 +198,7 @@ def _square_root(numbers: Array) -> Array:
 
 
 def _logarithm(numbers: Array, shift: int) -> Array:
-    """Return natural logarithms of whole numbers; of 0 and 1 they are 0."""
+    """Return natural logarithms of integers, times ``2**shift`` and rounded; 0 for 0 and 1."""
     given = np.maximum(numbers, 1)
     whole = _bit_length(given) - 1
     left = np.maximum(_LOG_BITS - whole, 0)
@@ -202,7 +214,7 @@ def _logarithm(numbers: Array, shift: int) -> Array:
 
 
 def _gain_of(noise: Array, gains: Array) -> Array:
-    """Return the gain of noise estimates: a parabola between powers of two."""
+    """Return the gain for noise estimates, a parabola between powers of two."""
     length = _bit_length(noise)
     start, first, second = gains[length].T.astype(np.int64)
     tenth = 11 - length

@@ -1,4 +1,4 @@
-"""Base class of preprocessing: raw data in, an input of a network out."""
+"""Base class of preprocessing, which turns raw data into an input of a network."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,9 +16,12 @@ from matloom.program import TensorInfo
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing(ABC):
-    """Raw data to the numbers that a network was trained on; immutable, equal by value."""
+    """Converts raw data to the numbers that a network was trained on.
 
-    #: Maximum number of axes of a raw sample; with more, the first axis counts samples.
+    Definitions are immutable, and equal if all of their fields are.
+    """
+
+    #: Maximum number of axes of a raw sample; an array with one more has several samples.
     axes: ClassVar[int]
 
     @property
@@ -28,22 +31,25 @@ class Preprocessing(ABC):
 
     @abstractmethod
     def apply(self, raw: Array) -> Array:
-        """Return the numbers of one raw sample, float32."""
+        """Return one raw sample as real numbers, float32 of `shape`."""
 
     @abstractmethod
     def random(self, generator: np.random.Generator) -> Array:
-        """Return one raw sample of random numbers."""
+        """Return a random raw sample."""
 
     @abstractmethod
     def describe(self, info: TensorInfo) -> str:
-        """Describe in a sentence what is computed for an input."""
+        """Return a phrase on what is computed for an input."""
 
     def prepare(self, raw: Array, info: TensorInfo) -> Array:
-        """Return one raw sample as an input, quantised as by QUANTIZE."""
+        """Return one raw sample as a sample of an input, quantised as by QUANTIZE."""
         return quantise_array(info, self.apply(raw))
 
     def require(self, info: TensorInfo) -> None:
-        """Raise `RawDataError` for an input of another shape, or of integers without a scale."""
+        """Raise `RawDataError` if an input has another shape.
+
+        Raises `UserError` if it has integers without a scale.
+        """
         given, made = (_without_unit_axes(shape) for shape in (info.shape[1:], self.shape))
         if given not in (made, [math.prod(self.shape)]):
             raise RawDataError(
@@ -55,7 +61,8 @@ class Preprocessing(ABC):
     def batch(self, raw: Array | Sequence[Array], info: TensorInfo) -> Array:
         """Return raw samples as an input, joined along its first axis.
 
-        One sample is an array of at most `axes` axes; several are a list, or an array of one more.
+        One sample is an array of at most `axes` axes; several are a list, or an array with more
+        axes. Raises `RawDataError` for an empty list.
         """
         many = isinstance(raw, list | tuple) or np.ndim(raw) > self.axes
         samples = [self.prepare(np.asarray(sample), info) for sample in (raw if many else [raw])]
@@ -71,5 +78,5 @@ def _without_unit_axes(shape: Sequence[int]) -> list[int]:
 
 
 def as_tuples(value: Any) -> Any:
-    """Return a value with lists as tuples, so that it can be hashed and compared."""
+    """Return a value with lists replaced by tuples, so that it can be hashed and compared."""
     return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,17 +1,18 @@
-"""Weights that resize an axis: integers, so that NumPy and C agree in every bit."""
+"""Weights that resize an axis of an image, in integers so that NumPy and C agree exactly."""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-#: Weights of an output pixel sum to 2 to this power: two axes of bytes fit 32 bits.
+#: The weights of an output pixel add up to ``1 << WEIGHT_BITS``; a byte times the weights of two
+#: axes fits 32 bits.
 WEIGHT_BITS = 12
 
-#: Longest axis of an image.
+#: Maximum height and width of an image.
 MOST_PIXELS = 1 << 14
 
-#: Weighting functions of source pixels.
+#: Names of the functions that weight source pixels.
 RESIZES = ("bilinear", "antialias", "area")
 
 
@@ -26,8 +27,8 @@ def taps(resize: str, source: int, size: int) -> list[tuple[int, npt.NDArray[Any
       Pillow's BILINEAR.
     - ``area``: the overlap of source and output pixels, as OpenCV's INTER_AREA.
 
-    Weights beyond the edge are left out. The sums of weights are rounded, not each weight, so that
-    they add up to ``1 << WEIGHT_BITS``.
+    Pixels beyond the edge have no weight. Cumulative sums of weights are rounded, not each weight,
+    so that the weights add up to ``1 << WEIGHT_BITS``.
     """
     found = []
     pixels = np.arange(source, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Base class of sound before a network: a waveform of a fixed length, cut into frames."""
+"""Base class of preprocessing of sound: cuts a waveform of fixed length into frames."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,19 +13,19 @@ from matloom.pre.preprocessing import Preprocessing
 
 @dataclass(frozen=True, kw_only=True)
 class Sound(Preprocessing):
-    """Frames of a waveform.
+    """Preprocessing of a waveform that is cut into frames.
 
     Members
     -------
     samples:
-        Length of a waveform.
+        Number of samples of a waveform.
     rate:
         Samples per second.
     window, step:
-        Length of a frame, and the distance between the first samples of two, in samples: 30 and
-        20 ms by default. Samples after the last whole frame are not used.
+        Length of a frame, and distance from the start of one to the next, in samples: 30 and 20 ms
+        by default. Samples after the last whole frame are not used.
     mels:
-        Bands of frequencies, evenly spaced in mel: 1127 ln(1 + f / 700).
+        Number of bands of frequencies, evenly spaced in mel: 1127 ln(1 + f / 700).
     """
 
     axes: ClassVar[int] = 1
@@ -48,31 +48,31 @@ class Sound(Preprocessing):
 
     @property
     def frames(self) -> int:
-        """Frames of a waveform."""
+        """Number of frames of a waveform."""
         return 1 + (self.samples - self.window) // self.step
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of frames, and of features in each."""
+        """Number of frames, and number of features in each."""
         return self.frames, self.mels
 
     @property
     def points(self) -> int:
-        """Length of the Fourier transform: a frame with zeros up to the next power of two."""
+        """Length of the Fourier transform: that of a frame, up to the next power of two."""
         return 1 << (self.window - 1).bit_length()
 
     @property
     def bins(self) -> int:
-        """Frequencies of the transform, from 0 to half the rate."""
+        """Number of frequencies of the transform, from 0 to half the sampling rate."""
         return self.points // 2 + 1
 
     def cut(self, raw: Array, *kinds: type) -> Array:
-        """Return the frames of a waveform, frames x window.
+        """Return the frames of a waveform as a view (frames, window).
 
         Raises
         ------
         UserTypeError
-            Its type is none of these.
+            The dtype of the waveform is not among `kinds`.
         RawDataError
             It has another length, or numbers that are not finite.
         """
@@ -94,20 +94,20 @@ class Sound(Preprocessing):
         return found
 
     def random(self, generator: np.random.Generator) -> Array:
-        """Return noise of all amplitudes."""
+        """Return a waveform of random int16 samples."""
         return generator.integers(-(1 << 15), 1 << 15, self.samples, np.int16)
 
     def frames_in_words(self) -> str:
-        """Return frames and bands as words of a sentence."""
+        """Return a phrase with the number of frames, their length, and the number of bands."""
         return f"{self.frames} frames of {self.window} samples, {self.mels} bands"
 
 
 def mel(frequency: Any) -> Any:
-    """Return a frequency in mel."""
+    """Return a frequency, or an array of them, converted from Hz to mel."""
     return 1127.0 * np.log1p(frequency / 700.0)
 
 
 def require(fits: bool, name: str, rule: str, value: object) -> None:
-    """Raise `RawDataError` if the value of a field does not fit."""
+    """Raise `RawDataError` unless `fits`, with a message that field `name` must be `rule`."""
     if not fits:
         raise RawDataError(f"{name} must be {rule}, not {value!r}")
