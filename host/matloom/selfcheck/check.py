@@ -16,21 +16,22 @@ from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import EngineAndHost
 from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
 
-#: Extent of a check: the whole program, a bounded part, or nothing.
+#: Modes of a check: the whole program, a bounded part of it, or nothing.
 CHECKS = ("full", "sample", "none")
 
-#: Maximum multiply-accumulates of a call in a sample, and of a call with extreme inputs.
+#: Maximum multiply-accumulates of a program that mode "sample" runs as a whole, and of one that it
+#: also runs with extreme inputs.
 _LARGEST, _LARGEST_EXTREME = 20_000_000, 1_000_000
 
-#: Tolerance of the host's floating-point tensors, relative to the largest number: libraries add in
+#: Tolerance for the host's floating-point tensors, relative to the largest number: libraries add in
 #: different orders.
 _TOLERANCE = 1e-5
 
 
 def check_mode(check: str | None) -> str:
-    """Return a mode in `CHECKS`: the given one, else the variable `MATLOOM_CHECK`, else sample.
+    """Return the mode of a check: `check`, else the variable `MATLOOM_CHECK`, else ``"sample"``.
 
-    Raises ValueError for unknown modes.
+    Raises `UserError` for a mode that is not in `CHECKS`.
     """
     mode = os.environ.get("MATLOOM_CHECK", "sample") if check is None else check
     if mode not in CHECKS:
@@ -42,7 +43,7 @@ def check_mode(check: str | None) -> str:
 
 
 def samples_tiles(program: Program, mode: str) -> bool:
-    """Return whether a program is so large that a sample runs only single tiles."""
+    """Return whether a program is so large that mode ``"sample"`` runs only parts of it."""
     return mode == "sample" and program.engine_macs > _LARGEST
 
 
@@ -89,16 +90,23 @@ def check_program(
 
 
 def _leaves_out_extremes(program: Program) -> bool:
-    """Return whether a sample uses only random inputs.
+    """Return whether mode ``"sample"`` uses only random inputs.
 
-    The host runs the definitions themselves, or interpreters that take seconds.
+    It does for large programs, and for programs without engine steps, whose host steps are the
+    definitions themselves, or interpreters that take seconds.
     """
     on_engine = any(isinstance(step, EngineStep) for step in program.steps)
     return not on_engine or program.engine_macs > _LARGEST_EXTREME
 
 
 class _Check:
-    """Runs a program and computes its graph, and compares the tensors of both."""
+    """Runs a program, computes its graph with kernels, and compares the tensors of both.
+
+    Members
+    -------
+    calls:
+        Number of calls, or of runs of a command buffer, so far.
+    """
 
     def __init__(self, program: Program, graph: Graph, names: Mapping[str, int], seed: int) -> None:
         self.program, self.graph, self.names = program, graph, names
@@ -108,7 +116,7 @@ class _Check:
         self.calls = 0
 
     def call(self, kind: str, *, repeated: bool) -> None:
-        """Run every step once and compare the results."""
+        """Run every step once; compare all results, variables and outputs."""
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
         self.definition.start(inputs)
@@ -127,7 +135,7 @@ class _Check:
             self._compare(info.key, known[info.key], exact=False, where=where)
 
     def buffers(self) -> int:
-        """Check single command buffers; return their multiply-accumulates."""
+        """Check single command buffers in random order, up to a limit; return the MACs of these."""
         steps = [step for step in self.program.steps if isinstance(step, EngineStep)]
         done = 0
         for at in self._draw.permutation(len(steps)):
@@ -138,14 +146,17 @@ class _Check:
         return done
 
     def compared_share(self) -> float:
-        """Return the share of multiply-accumulates whose results were not drawn at random."""
+        """Return the share of the program's MACs whose results were compared.
+
+        Results of steps without an interpreter are drawn at random, so they are not compared.
+        """
         steps = [step for step in self.program.steps if self.machine.draws_outputs(step)]
         names = {step.outputs[0] for step in steps if isinstance(step, HostStep)}
         lost = sum(layer.macs for layer in self.program.layers if layer.name in names)
         return 1 - lost / self.program.macs if self.program.macs else float(not steps)
 
     def _macs_of(self, step: EngineStep) -> int:
-        """Return the multiply-accumulates of the operators between a step's inputs and outputs."""
+        """Return the MACs of the operators between a step's inputs and its outputs."""
         self.definition.start(dict.fromkeys(self._inputs(step), np.empty(0)))
         nodes = self.definition.needed_nodes([self.names[item.name] for item in step.outputs])
         return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)
@@ -173,7 +184,10 @@ class _Check:
     def _run(
         self, step: EngineStep | HostStep, values: dict[str, Array], where: str, *, repeated: bool
     ) -> None:
-        """Run a step, compare its results, and add them to the known tensors."""
+        """Run a step, compare its results, and add them to `values`.
+
+        The definition continues from the step's own results, so an error is reported only once.
+        """
         try:
             found = self.machine.run(step, values, repeated=repeated)
         except EngineFaultError as fault:
@@ -190,7 +204,7 @@ class _Check:
         return next(name for name, at in self.names.items() if at == number)
 
     def _compare(self, name: str, actual: Array, *, exact: bool, where: str) -> None:
-        """Raise `CheckError` if a tensor differs from the graph's."""
+        """Raise `CheckError` if a tensor differs from the definition's."""
         number = self.names[name]
         expected = self.definition.value(number)
         if actual.dtype != expected.dtype or actual.size != expected.size:
@@ -221,7 +235,10 @@ def _call_name(repeated: bool) -> str:
 
 
 def _differences(expected: Array, actual: Array, *, exact: bool) -> Array:
-    """Return a mask of differing elements; NaN equals NaN."""
+    """Return a mask of the elements that differ; NaN equals NaN.
+
+    Unless `exact`, floating-point numbers may differ by a tolerance.
+    """
     unequal: Array = np.asarray(expected != actual)
     if expected.dtype == np.uint16:
         # In bf16 patterns, +0 and -0 are equal numbers.

@@ -1,16 +1,15 @@
-"""Errors and messages of the check of a compiled program."""
+"""Errors and warnings of the check of a compiled program."""
 
 from matloom.errors import HintedWarning
 
 
 class CheckError(Exception):
-    """A program that does not compute its network: a compiler bug.
+    """Error raised if a program does not compute its network, which is a bug of the compiler.
 
     Members
     -------
     tensor:
-        Name of the first wrong tensor in the program; empty if the program stopped before making
-        one.
+        Name of the first wrong tensor, or of its layer; empty if the program stopped with a fault.
     """
 
     def __init__(self, message: str, tensor: str = "") -> None:
@@ -19,4 +18,4 @@ class CheckError(Exception):
 
 
 class CompilerWarning(HintedWarning):
-    """The compiler made a mistake, detected it, and used a simpler schedule that passes."""
+    """Warning that a program failed its check, and a simpler schedule that passes was used."""

@@ -1,4 +1,4 @@
-"""Runs a program's steps on the functional model, with memory that is full of garbage."""
+"""Runs a program's steps on functional model and host, from memories with arbitrary contents."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,13 +17,15 @@ from matloom.program import Binding, EngineStep, HostStep, Program
 
 
 class EngineAndHost:
-    """Engine and host of one program.
+    """Functional model of the engine, and host, that run the steps of one program.
 
     Members
     -------
     refusal:
         Why no interpreter runs the opaque operators, whose outputs are then drawn at random; empty
-        if one does.
+        if one does, or there are no such operators.
+    constants:
+        Constants of the program, by tensor name.
     """
 
     def __init__(self, program: Program, seed: int) -> None:
@@ -44,7 +46,7 @@ class EngineAndHost:
         return HostSteps(dataclasses.replace(self.program, steps=tuple(known)))
 
     def restart(self) -> None:
-        """Fill memories on chip and outside with garbage, as at the start of a session."""
+        """Fill all memories with arbitrary bytes, then write the program, as a session does."""
         # Reuse the engine, which has already decoded the commands.
         for region, size in self.program.region_bytes.items():
             self.engine.regions[region] = self._garbage(size)
@@ -57,10 +59,10 @@ class EngineAndHost:
             table[...] = self._garbage(table.size).reshape(table.shape)
 
     def _garbage(self, size: int) -> NDArray[np.uint8]:
-        """Return bytes with arbitrary contents.
+        """Return `size` random bytes, or zeros if a layer has a floating-point mode.
 
-        They are zeros in floating-point modes, because bytes after a kernel row are multiplied by
-        zero, and infinities or NaNs would change sums (docs/numerics.md).
+        There, bytes after a kernel row are multiplied by zero, so infinities or NaNs would change
+        sums (docs/numerics.md).
         """
         if any(layer.mode in FLOAT_MODES for layer in self.program.layers):
             return np.zeros(size, np.uint8)
@@ -69,7 +71,11 @@ class EngineAndHost:
     def run(
         self, step: EngineStep | HostStep, values: Mapping[str, Array], *, repeated: bool
     ) -> dict[str, Array]:
-        """Return a step's outputs by name; raises the errors of the engine's model."""
+        """Run a step on inputs from `values`; return its outputs by name.
+
+        With `repeated`, an engine step runs the command buffer for later calls, if it has one.
+        Raises `EngineFaultError` if the engine stops.
+        """
         if isinstance(step, EngineStep):
             return self._run_engine(step, values, repeated)
         try:
@@ -81,7 +87,7 @@ class EngineAndHost:
         return {name: self._random(name) for name in step.outputs}
 
     def draws_outputs(self, step: EngineStep | HostStep) -> bool:
-        """Return whether a step's outputs are drawn at random, for lack of an interpreter."""
+        """Return whether a step's outputs are drawn at random, because no interpreter runs it."""
         return id(step) in self._failed or (bool(self.refusal) and _runs_interpreter(step))
 
     def _random(self, name: str) -> Array:
@@ -96,7 +102,7 @@ class EngineAndHost:
                 self._write(variable.place, values[variable.before])
 
     def variables_in_memory(self) -> dict[str, Array]:
-        """Return the variables in external memory, by their names at the end of a call."""
+        """Return variables with an address in external memory, by tensor name after a call."""
         return {
             variable.after: self._read(variable.place)
             for variable in self.program.variables

@@ -28,10 +28,11 @@ def write_reproducer(
     error: str,
     seed: int,
 ) -> Path:
-    """Return a new folder with the network, configuration, options and error.
+    """Write network, configuration, options and error to a folder; return its path.
 
-    It is in the user's cache (`MATLOOM_CACHE`), or in the current folder if the cache is not
-    writable; its name consists of the network's name and a digest of the contents.
+    The folder is in the user's cache (`MATLOOM_CACHE`), or in the current folder if the cache is
+    not writable. Its name consists of the network's name and a digest of the contents. Raises
+    OSError if neither is writable.
     """
     name, network = _network(graph)
     table = {**precision} if isinstance(precision, Mapping) else precision
@@ -65,7 +66,10 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _network(graph: Graph) -> tuple[str, bytes]:
-    """Return the network as a file: .tflite if possible, else a zip of text and arrays."""
+    """Return name and contents of a file with the network: a zip of text and arrays if no other.
+
+    A network with opaque operators is returned as the model file that it was read from.
+    """
     for node in graph.nodes:
         if node.op is Op.REFERENCE:
             file = graph.tensors[node.inputs[-1]].data
@@ -79,7 +83,7 @@ def _network(graph: Graph) -> tuple[str, bytes]:
 
 
 def _archive(graph: Graph) -> bytes:
-    """Return a zip of the graph's text and of its constants by number."""
+    """Return a zip with the graph as text, and its constants as ``NUMBER.npy``."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("graph.txt", to_text(graph))

@@ -1,4 +1,4 @@
-"""Inputs for checks of a program: random over the type's range, and both extremes."""
+"""Draws inputs for checks of a program: random ones, and both extremes of their types."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ import numpy as np
 from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.graph import Array, Graph, Op, Tensor
 
-#: The inputs of a first call and of a repeated one, in two rounds.
+#: Kinds of inputs of a first call and of a repeated one, in two rounds.
 KINDS = (("random", "random"), ("minimum", "maximum"))
 
-#: Extreme floating-point inputs; their sums stay finite in every format.
+#: Floating-point inputs for both extremes, so small that sums stay finite in every format.
 _FLOAT_ENDS = {"minimum": -1.0, "maximum": 1.0}
 
 
@@ -38,7 +38,7 @@ def values_of(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
 
 
 def _patterns(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
-    """Return random or extreme bit patterns of floating-point numbers."""
+    """Return bit patterns of random or extreme numbers in the tensor's number format."""
     numbers = values_of(replace(tensor, dtype="float32", number_format=None), kind, rng)
     patterns = numbers.view(np.uint32).astype(np.int64)
     if tensor.number_format in FLOAT_FORMATS:
@@ -47,9 +47,10 @@ def _patterns(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
 
 
 def inputs_of(graph: Graph, kind: str, rng: np.random.Generator) -> dict[int, Array]:
-    """Return an array for everything that enters a graph, by number.
+    """Return an array for each input and variable of a graph, by tensor number.
 
-    Integers of 32 and 64 bits are zero if an opaque operator might use them as indices.
+    If the graph has opaque operators, integers of 32 and 64 bits are zero, because they might be
+    indices.
     """
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
     inputs = {}

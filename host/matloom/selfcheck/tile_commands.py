@@ -1,4 +1,4 @@
-"""Finds the instructions that make a tile, what they read, and where the tile is written."""
+"""Finds the instructions that compute a tile, what they read, and where they write."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,39 +28,43 @@ from matloom.program.instruction_table import InstructionTable
 #: Maximum number of instructions of a tile.
 _MAX_INSTRUCTIONS = 64
 
-#: Significant bits of a probe: probes that agree in them get the same value.
+#: Number of values that the significant bits of a probe can have; probes that agree in these bits
+#: stand for the same byte.
 PROBES = 1 << 24
 
-#: A `ProbeSample` holds one probe in 16; a power of two.
+#: A `ProbeSample` keeps one of this many probes; a power of two.
 _PROBES_PER_SAMPLE = 16
 
-#: Number of probes that are added to a sample at a time.
+#: Number of probes that are collected before they are added to a sample.
 _BATCH_PROBES = 1 << 14
 
-#: Number of endings of probes that `may_be_among` distinguishes, a power of two.
+#: Number of values of the last bits of a probe that `may_be_among` compares; a power of two.
 _ENDS = 1 << 18
 
 #: Multiplier from splitmix64, which mixes the bits of a probe.
 _FACTOR = 0x9E3779B97F4A7C15
 
-#: Probes and constants: whole numbers, as integers or floats.
+#: Array of probes and constants: whole numbers, as integers or floats.
 Numbers = NDArray[Any]
 
 
 @dataclass(kw_only=True)
 class TileRun:
-    """The instructions of a tile, the bytes that each reads, and the probes of those it writes.
+    """The instructions that compute a tile, with the probes that they read and write.
 
     Members
     -------
     layers:
-        Names of the layers it may belong to: those that complete next.
+        Names of the layers that the tile may belong to: those that complete next.
     reads:
-        For each instruction, the ranges of the scratchpad that it reads: first byte, contents.
-    places, made:
-        Scratchpad addresses that the tile is written to, and the probes written there.
+        Ranges of the scratchpad that each instruction reads, as pairs of the first address and the
+        contents.
     tables:
         Contents of the table of bytes and of the table of exponentials.
+    places:
+        Scratchpad addresses of the bytes that the tile is written to; None before it is written.
+    made:
+        Probes that are written there; None before.
     """
 
     instructions: list[Instruction]
@@ -72,14 +76,14 @@ class TileRun:
 
     @property
     def operands(self) -> Numbers:
-        """Probes of the bytes that are read, without constants."""
+        """Probes of all bytes that the instructions read, without constants."""
         every = [contents for ranges in self.reads for _start, contents in ranges]
         joined = np.concatenate(every) if every else np.zeros(0)
         return joined[~is_known(joined)]
 
 
 def checkable_posts(table: InstructionTable) -> list[int]:
-    """Return the numbers of the POSTs that write bytes or words that `Tiles` can check."""
+    """Return the indices of the POSTs that write bytes or words that `Tiles` can check."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.POST:
             plain = (
@@ -94,16 +98,17 @@ def checkable_posts(table: InstructionTable) -> list[int]:
 
 
 def _adds_sums(post: Mapping[str, int]) -> bool:
-    """Return whether a POST of bytes in the scratchpad reads sums as well."""
+    """Return whether a POST from the scratchpad also reads accumulators."""
     return bool(post.get("product", 0) or post.get("addend", 0))
 
 
 def sum_instructions(
     instructions: Sequence[Instruction], last: int, columns: int
 ) -> list[int] | None:
-    """Return the instructions that compute the sums of a POST, and the POST, in order.
+    """Return the indices of the instructions that compute a POST's sums, and its own, in order.
 
-    None if there are too many, or if they begin before the command buffer.
+    `last` is the index of the POST. Returns None if there are too many instructions, if the sums
+    begin before the command buffer, or if an instruction cannot be run by itself.
     """
     post, found = instructions[last].values, [last]
     if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
@@ -134,7 +139,7 @@ def sum_instructions(
 
 
 def _sums(values: Mapping[str, int], columns: int) -> dict[int, int]:
-    """Return how many channels of each accumulator entry an EXEC or POST works on."""
+    """Return the number of channels of each accumulator entry that an EXEC or POST accesses."""
     positions, blocks = post_vectors(values), values["oc_blocks"]
     first, tail = values.get("acc_addr", 0), values.get("tail", columns)
     edge = first + (blocks - 1) * positions
@@ -143,7 +148,7 @@ def _sums(values: Mapping[str, int], columns: int) -> dict[int, int]:
 
 
 def written_bytes(post: Instruction, config: Config) -> Numbers:
-    """Return the bytes of the scratchpad that a POST writes, block after block of its channels."""
+    """Return the scratchpad addresses of the bytes that a POST writes: row, position, channel."""
     values = post.values
     channels = (values["oc_blocks"] - 1) * config.columns + values["tail"]
     rows = np.arange(values["height"]) * values["dest_pitch"]
@@ -153,7 +158,7 @@ def written_bytes(post: Instruction, config: Config) -> Numbers:
 
 
 def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
-    """Return the ranges of the scratchpad that an instruction reads, with their contents."""
+    """Return the first address and the contents of each scratchpad range that is read."""
     found = []
     for extent in FORMATS[instruction.opcode].extents:
         if extent.memory is not AddressSpace.SPAD or extent.write:
@@ -166,35 +171,36 @@ def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
 
 
 def flatten_probes(probes: Numbers, post: Instruction) -> Numbers:
-    """Return the probes of the bytes that a POST wrote."""
+    """Return the probes of single bytes that a POST wrote, given those of its elements."""
     if post.values.get("words", 0):
         return np.stack(split_words(probes), axis=-1).reshape(-1)
     return probes.reshape(-1)
 
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
-    """Return the significant bits of numbers."""
+    """Return the significant bits of probes, as integers below `PROBES`."""
     return numbers.astype(np.int64, copy=False) & (PROBES - 1)
 
 
 class ProbeSample:
-    """A set of probes that keeps one in `_PROBES_PER_SAMPLE`, so that it fits a cache."""
+    """A set that keeps one of `_PROBES_PER_SAMPLE` probes, so that it fits a CPU's cache."""
 
     def __init__(self) -> None:
         self._known = np.zeros(PROBES // _PROBES_PER_SAMPLE, bool)
-        #: Probes still to be added, and their number.
+        #: Arrays of probes that are still to be added.
         self._new: list[Numbers] = []
+        #: Number of probes in these arrays.
         self._count = 0
 
     def add(self, numbers: Numbers) -> None:
-        """Add probes; the array must not change afterwards."""
+        """Add probes; the array must not be changed afterwards."""
         self._new.append(numbers)
         self._count += len(numbers)
         if self._count > _BATCH_PROBES:
             self._add_new()
 
     def has(self, numbers: Numbers) -> bool:
-        """Return whether all probes among numbers were added, as far as they are sampled."""
+        """Return whether all probes in `numbers` that the sample would keep were added."""
         if self._new:
             self._add_new()
         return bool(self._known[self._sample(numbers)].all())
@@ -213,7 +219,10 @@ class ProbeSample:
 
 
 def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
-    """Return which numbers share their last bits with one of some others: a quick prefilter."""
+    """Return a mask of the numbers that share their last bits with any of `others`.
+
+    It serves as a fast filter: numbers outside of the mask are not among the others.
+    """
     like = np.zeros(_ENDS, bool)
     for each in others:
         like[_table_indices(each)] = True
@@ -221,12 +230,15 @@ def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool
 
 
 def _table_indices(numbers: Numbers) -> NDArray[np.int32]:
-    """Return the last bits of each number; all numbers fit 31 bits."""
+    """Return the last bits of each number, of which `may_be_among` keeps a table."""
     return numbers.astype(np.int32) & (_ENDS - 1)
 
 
 def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
-    """Return bytes for probes: constants as they are, others at random, equal for equal probes."""
+    """Return a byte for each number: constants unchanged, probes replaced by random bytes.
+
+    Equal probes give equal bytes for the same seed.
+    """
     whole = numbers.astype(np.int64)
     mixed = (last_bits(whole).astype(np.uint64) + np.uint64(seed << 24)) * np.uint64(_FACTOR)
     drawn = (mixed >> np.uint64(40)).astype(np.uint8)

@@ -1,10 +1,10 @@
 """Runs a sample of tiles on the functional model against the operators' definitions.
 
-If a network is too large to run as a whole, single tiles from anywhere in its command buffers are
-run. The meaning check (`matloom.meaning`) tells what a tile reads: each byte of the scratchpad is a
+If a network is too large to run as a whole, single tiles from anywhere in its command buffers run.
+The meaning check (`matloom.meaning`) tells what a tile reads: each byte of the scratchpad is a
 constant or the probe of a tensor's byte. Each probe is replaced by a random byte derived from it,
 so that tensors and scratchpad agree without a map between them. The tile's EXECs and its POST run
-on these bytes, the operator's definition runs on the tensors, and both must give the same.
+on these bytes, the operator's definition runs on the tensors, and the results must be equal.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,25 +42,25 @@ from matloom.selfcheck.tile_commands import (
 #: Maximum number of layers of a command buffer whose tiles are run.
 _MAX_LAYERS = 24
 
-#: Number of probes up to which `may_be_among` is not worthwhile.
+#: Number of probes below which they serve to filter the other side with `may_be_among`.
 _FEW_PROBES = 1 << 16
 
-#: Maximum multiply-accumulates of definitions, for all tiles together.
+#: Maximum multiply-accumulates that definitions may take, for all tiles together.
 _MOST_MACS = 150_000_000
 
 
 @dataclass(kw_only=True)
 class Tiles:
-    """Tiles drawn from a program, and what the proof tells about them.
+    """Draws tiles from a program during the meaning check, and compares them with definitions.
 
     Members
     -------
     graph:
-        The lowered network, which the proof is about.
+        The lowered network, which the check is about.
     numbers:
-        The graph's number of each tensor of the program.
+        Tensor number in the graph of each tensor of the program, by name.
     bytes_of:
-        Probes of each tensor, by number, once the proof has begun.
+        Probes of each tensor, by tensor number; empty before the check has begun.
     """
 
     program: Program
@@ -70,12 +70,12 @@ class Tiles:
     bytes_of: Mapping[int, Numbers | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Start without tiles."""
+        """Draw no tiles yet."""
         self._draw = np.random.default_rng([self.seed, 2])
         self.begin(self.bytes_of)
 
     def begin(self, bytes_of: Mapping[int, Numbers | None]) -> None:
-        """Start again when the proof begins, with the probes of each tensor."""
+        """Drop all tiles, because the meaning check begins, with the probes of each tensor."""
         self.bytes_of = bytes_of
         self._tiles: list[TileRun] = []
         self._written, self._scratch = ProbeSample(), np.zeros(PROBES, bool)
@@ -117,7 +117,7 @@ class Tiles:
         return after
 
     def compare(self) -> tuple[int, int]:
-        """Run the tiles; return how many there are, and the multiply-accumulates of their outputs.
+        """Run the tiles that can be checked; return their number, and the MACs of their outputs.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Tiles:
     def _draw_posts(
         self, instructions: InstructionTable, layers: list[tuple[str, ...]]
     ) -> Iterator[int]:
-        """Yield the indices of drawn POSTs, one each for a few layers."""
+        """Yield the index of one random POST for each of up to `_MAX_LAYERS` random layers."""
         posts: dict[tuple[str, ...], list[int]] = {}
         for at in checkable_posts(instructions):
             if layers[at]:
@@ -176,7 +176,7 @@ class Tiles:
             yield int(self._draw.choice(groups[number]))
 
     def _tensor(self, tile: TileRun) -> int | None:
-        """Return the number of the tensor that a tile belongs to; None for intermediate bytes."""
+        """Return the number of the tensor that a tile belongs to; None if it is of no tensor."""
         for name in tile.layers:
             number = self.numbers.get(name)
             if number is None or not self._can_be_drawn(number):
@@ -186,12 +186,12 @@ class Tiles:
         return None
 
     def _can_be_drawn(self, number: int) -> bool:
-        """Return whether a tensor's bytes are known and may have any value."""
+        """Return whether a tensor's probes are known and its bytes may have any value."""
         probes = self.bytes_of.get(number)
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
     def _contains(self, number: int, made: Numbers | None) -> bool:
-        """Return whether a tensor contains all bytes of a tile; most do not even have the first."""
+        """Return whether a tensor contains the probes of all bytes of a tile."""
         probes = self.bytes_of[number]
         assert probes is not None
         if made is None or not (len(made) and (probes == made[0]).any()):
@@ -199,7 +199,7 @@ class Tiles:
         return bool(self._probes_among(made, [probes]).all())
 
     def _probes_among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
-        """Return which numbers are among others; a table in the cache filters most first."""
+        """Return a mask of the numbers that are among `others`, compared by significant bits."""
         found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
         if len(numbers) < _FEW_PROBES:
@@ -215,9 +215,9 @@ class Tiles:
         return found
 
     def _source_tensors(self, number: int, tile: TileRun) -> set[int] | None:
-        """Return the tensors from which to compute a tile's tensor: the closest ones in memory.
+        """Return the tensors from which to compute tensor `number`: the closest complete ones.
 
-        None if one of them is unknown.
+        Returns None if the values of one of them cannot be drawn.
         """
         sources: set[int] = set()
         wanted = [number]
@@ -239,13 +239,13 @@ class Tiles:
     def _reads_only(self, tile: TileRun, tensors: set[int]) -> bool:
         """Return whether a tile reads only constants and bytes of these tensors.
 
-        For any other byte, the definition's value would be unknown.
+        If it reads other bytes, the definition cannot use the same values.
         """
         known = [probes for number in tensors if (probes := self.bytes_of[number]) is not None]
         return bool(self._probes_among(tile.operands, known).all())
 
     def _is_whole(self, number: int) -> bool:
-        """Return whether all bytes of a tensor come from outside, or were written on chip."""
+        """Return whether a tensor enters a step, or all of its bytes were written on chip."""
         if number not in self._whole:
             probes = self.bytes_of[number]
             assert probes is not None
@@ -254,21 +254,21 @@ class Tiles:
         return self._whole[number]
 
     def _array(self, number: int) -> Array:
-        """Return a tensor of random values."""
+        """Return the values of a tensor, which its probes determine."""
         tensor, probes = self.graph.tensors[number], self.bytes_of[number]
         assert probes is not None
         return values(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)
 
     def _only_moves_bytes(self, tile: TileRun) -> bool:
-        """Return whether a tile consists only of bytes that it reads, and constants."""
+        """Return whether a tile only writes bytes that it reads, and constants."""
         if tile.made is None:
             return False
         return bool(self._probes_among(tile.made[~is_known(tile.made)], [tile.operands]).all())
 
     def _compare(self, tile: TileRun, probes: Numbers, expected: NDArray[np.uint8]) -> None:
-        """Run a tile; raise if a byte differs from the expected value of its probe.
+        """Run a tile; raise `CheckError` if a byte differs from the expected value of its probe.
 
-        One in millions of bytes may share a probe with another; then either value is accepted.
+        If two bytes share a probe, which is one case in millions, either value is accepted.
 
         Parameters
         ----------
