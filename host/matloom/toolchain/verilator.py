@@ -17,14 +17,17 @@ from matloom.toolchain.find_verilator import Verilator, find_verilator
 from matloom.toolchain.process import run
 from matloom.toolchain.workspace import Workspace, workspace
 
-#: An empty module, the header that includes Verilator's headers, and the kinds of code that use it:
-#: evaluated often, or rarely.
+#: Name of an empty module, name of the header that is precompiled, and the two kinds of code that
+#: use it: code that runs often, and code that runs rarely.
 _EMPTY, _HEADERS, _KINDS = "matloom_empty", "headers.h", ("FAST", "SLOW")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintWarning:
-    """One lint warning: its class, such as UNUSEDSIGNAL, and its location."""
+    """A warning of Verilator.
+
+    `kind` is its class, such as UNUSEDSIGNAL, and `place` is ``FILE:LINE:COLUMN``.
+    """
 
     kind: str
     place: str
@@ -35,7 +38,10 @@ class LintWarning:
 
 
 def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
-    """Return Verilator's arguments for a fast shared library of `top`: part of a cache key."""
+    """Return Verilator's arguments for a fast shared library of module `top`.
+
+    They are part of the keys of caches.
+    """
     return [
         *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
         *("--top-module", top, "--prefix", f"V{top}"),
@@ -57,7 +63,7 @@ def compile_library(
     jobs: int = 2,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """Translate and compile like `build_library`, even if `output` exists."""
+    """Build a library as `build_library` does, without a lock and even if `output` exists."""
     verilator = find_verilator()
     runtime = _compiled_runtime(
         verilator, [each for each in _pairs(flags) if not _is_own_flag(each)]
@@ -86,7 +92,7 @@ def compile_library(
 
 
 class _Progress:
-    """Counts compiled files in Verilator's output, and passes the lines on."""
+    """Counts the compilations in lines of Verilator's output, and passes the lines on."""
 
     def __init__(self, folder: Path, harness: int, on_line: Callable[[str], None] | None) -> None:
         self._made, self._harness, self._on_line = folder, harness, on_line
@@ -102,20 +108,23 @@ class _Progress:
 
 
 def _include_flags(harness: Sequence[Path], workspace: Workspace) -> list[str]:
-    """Return flags with which C++ files find the includes next to their originals."""
+    """Return flags with which copied C++ files find the headers next to their originals."""
     folders = dict.fromkeys(workspace.folder(path.parent) for path in harness)
     return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
 
 
 def _copy_files(harness: Sequence[Path], workspace: Workspace) -> list[Path]:
-    """Return copies of files, because Verilator writes real paths of C++ files to the makefile."""
+    """Copy C++ files into a workspace; return the paths of the copies.
+
+    Verilator resolves links and writes real paths to the makefile, which make may not handle.
+    """
     folder = workspace.path / "harness"
     folder.mkdir()
     return [Path(shutil.copy(path, folder)) for path in harness]
 
 
 def _generated_files(folder: Path) -> int:
-    """Return the number of Verilator's files that make compiles: all, or one."""
+    """Return the number of generated files that make compiles: all of them, or one with all."""
     (classes,) = folder.glob("*_classes.mk")
     if "VM_PARALLEL_BUILDS = 1" not in classes.read_text():
         return 1
@@ -123,14 +132,14 @@ def _generated_files(folder: Path) -> int:
 
 
 def _linked_flags(flags: Sequence[str], workspace: Workspace) -> list[str]:
-    """Return flags with folders replaced by links in a workspace."""
+    """Return flags in which folders to include are replaced by links in a workspace."""
     return [
         f"-I{workspace.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags
     ]
 
 
 def require_working() -> None:
-    """Start Verilator as a build does; raise ToolError if it does not run."""
+    """Start Verilator as a build does; raise `ToolError` if it does not run."""
     with workspace() as work:
         _translate(find_verilator(), ["--version"], work)
 
@@ -141,7 +150,10 @@ def _translate(
     workspace: Workspace,
     on_line: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Run Verilator, which may call make, with only paths that both can handle."""
+    """Run Verilator, which may call make; return the lines that both printed.
+
+    Paths in `arguments` must be of the workspace, so that both programs can handle them.
+    """
     root = workspace.folder(verilator.root)
     environment = {"TMPDIR": str(workspace.path)}
     command = [verilator.binary, *arguments]
@@ -154,21 +166,21 @@ def _translate(
 
 
 def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return Verilator's flags, each with its value."""
+    """Return Verilator's flags, each as a tuple of the flag and its values, if any."""
     starts = [place for place, flag in enumerate(flags) if flag.startswith("-")]
     starts = [place for place in starts if not (place and flags[place - 1] == "-CFLAGS")]
     return [tuple(flags[first:end]) for first, end in pairwise([*starts, len(flags)])]
 
 
 def _is_own_flag(flag: tuple[str, ...]) -> bool:
-    """Return whether a flag leaves Verilator's own files unaffected: ours, or about ports."""
+    """Return whether a flag has no effect on Verilator's own files, as it is ours, or of ports."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 
 def _headers(folder: Path) -> list[str]:
-    """Return the make settings that reuse Verilator's precompiled headers from a folder.
+    """Return the make settings that reuse precompiled headers of Verilator from a folder.
 
-    The default makefile compiles them for each chip, once for fast and once for slow code.
+    Without them, headers are compiled for each chip, once for fast and once for slow code.
     """
     include = [f"VK_PCH_I_{kind}='-include {folder / _HEADERS}.{kind.lower()}'" for kind in _KINDS]
     return [
@@ -179,10 +191,10 @@ def _headers(folder: Path) -> list[str]:
 
 
 def _compiled_runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
-    """Return the folder with the parts common to all chips that are built with the same flags.
+    """Return the cached folder of Verilator's own files and headers, compiled with some flags.
 
-    They are Verilator's own files and headers, compiled, which take two thirds of the build time of
-    a small chip. Building an empty module produces them.
+    All chips built with these flags share it. Compiling them takes two thirds of the build time of
+    a small chip. They are made by building an empty module.
     """
     words = [word for flag in flags for word in flag]
     identity = json.dumps(
@@ -224,23 +236,23 @@ def build_library(
 
     The harness includes `V<top>.h` and gives its functions C linkage; load the library with ctypes.
     `output` appears complete or not at all, and an existing one is kept, so its path should contain
-    a key of all inputs. Concurrent processes build it only once. Simulation is fast
-    rather than faithful to unknown values: what has no initial value begins as the harness tells
-    the model's context, and assertions are left out.
+    a key of all inputs. Concurrent processes build it only once. The simulation has no unknown
+    values and no assertions: registers without an initial value start as the harness tells the
+    model's context.
 
     Parameters
     ----------
-    flags
+    flags:
         More arguments for Verilator, such as `--trace-vcd`, `-DNAME=1` or `-CFLAGS`.
-    jobs
-        Compilers at a time.
-    on_line
-        Called with each line the tools print, for progress.
+    jobs:
+        Number of compilers that run at the same time.
+    on_line:
+        Called with each line that the tools print.
 
     Raises
     ------
     ToolError
-        A tool is missing or rejects the sources; names its first error.
+        A tool is missing or rejects the sources; the message quotes its first error.
     """
     with exclusive(output):
         if not output.exists():
@@ -251,7 +263,7 @@ def build_library(
 def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[LintWarning]:
     """Return Verilator's `-Wall` warnings about a design, in order, without the waived classes.
 
-    Raises ToolError if the sources are not legal Verilog.
+    Raises `ToolError` if the sources are not legal Verilog.
     """
     command: list[str | Path] = ["--lint-only", "-Wall", "-Wno-fatal"]
     command += [f"-Wno-{kind}" for kind in waivers]

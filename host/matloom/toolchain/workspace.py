@@ -1,4 +1,4 @@
-"""A temporary folder with a path that GNU make, shells and compilers can handle."""
+"""Makes temporary folders with paths that GNU make, shells and compilers can handle."""
 
 import re
 import tempfile
@@ -8,20 +8,20 @@ from pathlib import Path
 
 from matloom.toolchain.process import ToolError
 
-#: Characters without a special meaning for any program.
+#: A path of characters that have no special meaning for any program.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+-]+")
 
-#: Alternatives if the path of the folder for temporary files has other characters.
+#: Folders to try if the folder for temporary files is not writable or its path is not plain.
 _OTHER_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in one of them
 
 
 class Workspace:
-    """An empty folder with a plain name, and links in it to folders with any name.
+    """A temporary folder with a plain path, and links in it to folders whose paths are not plain.
 
     Members
     -------
     path:
-        The folder, which is removed with its contents.
+        Path of the folder, which is removed with its contents after the block of `workspace`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class Workspace:
         self._links: dict[Path, Path] = {}
 
     def folder(self, path: Path) -> Path:
-        """Return a link to a folder."""
+        """Return the path of a link in the workspace to a folder; make the link if necessary."""
         path = path.absolute()
         if path not in self._links:
             link = self.path / f"link{len(self._links)}"
@@ -38,15 +38,15 @@ class Workspace:
         return self._links[path]
 
     def file(self, path: Path) -> Path:
-        """Return a file through a link to its folder, so that its includes are found."""
+        """Return the path of a file through a link to its folder, so that includes are found."""
         return self.folder(path.absolute().parent) / path.name
 
 
 @contextmanager
 def workspace() -> Iterator[Workspace]:
-    """Create a workspace for the block.
+    """Create an empty workspace for the block.
 
-    Raises ToolError if no temporary folder is writable and has a plain name.
+    Raises `ToolError` if no folder for temporary files is writable and has a plain path.
     """
     places = [
         place for place in (tempfile.gettempdir(), *_OTHER_FOLDERS) if _PLAIN_PATH.fullmatch(place)
