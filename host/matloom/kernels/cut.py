@@ -236,7 +236,10 @@ def _is_computed(model: Any, tensor: Any) -> bool:
 
 
 def _arena(model: Any) -> int:
-    """Return the bytes of an arena that suffices: twice the size of all tensors, and tables."""
+    """Return a sufficient size of the arena in bytes.
+
+    It has room for all computed tensors twice, at eight bytes per element, and for kernels' tables.
+    """
     elements = sum(
         math.prod(int(length) for length in ([] if tensor.shape is None else tensor.shape))
         for subgraph in model.subgraphs

@@ -44,7 +44,7 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
 
 
 def is_timeout(refusal: str) -> bool:
-    """Return whether a refusal means that it took too long: other interpreters would, too."""
+    """Return whether a refusal means that time ran out, so that no other interpreter is tried."""
     return refusal == _TOO_LONG
 
 

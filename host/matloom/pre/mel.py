@@ -134,7 +134,7 @@ class LogMel(MelSound):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Minimum 0, which changes nothing, and `offset`."""
+        """A minimum of 0, which has no effect, and `offset`."""
         return 0.0, self.offset
 
     def used_bins(self) -> tuple[int, int]:
@@ -167,7 +167,7 @@ class Mfcc(MelSound):
         return 1e-12, 0.0
 
     def used_bins(self) -> tuple[int, int]:
-        """Return the operator's first and last frequency; it leaves out those next to `low`."""
+        """Return the first and last index that the operator uses; it leaves out some near `low`."""
         width = self.rate / (2 * (self.bins - 1))
         return int(1.5 + self.low / width), int(self.high / width)
 

@@ -185,9 +185,9 @@ def _bit_length(numbers: Array) -> Array:
 
 
 def _square_root(numbers: Array) -> Array:
-    """Return square roots, rounded to nearest unless that would need a bit more.
+    """Return square roots rounded to nearest, but at most 0xFFFF for numbers below 2**32.
 
-    A root of 0xFFFF, of a number below 2**32, is not rounded up, nor is a root of 0xFFFFFFFF.
+    For larger numbers, they are at most 0xFFFFFFFF.
     """
     root = np.floor(np.sqrt(numbers.astype(np.float64))).astype(np.int64)
     root -= root * root > numbers

@@ -154,7 +154,7 @@ def _write_once(
     extent: int,
     byte_distance: int = 1,
 ) -> None:
-    """Set the counts `inner` and `outer` to 1, in place, if rows of `extent` bytes would overlap.
+    """Set the counts `inner`, `outer` or both to 1, in place, if rows of `extent` bytes overlap.
 
     Within a row, written bytes are `byte_distance` apart, so rows may also interleave.
     """
