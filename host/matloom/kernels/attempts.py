@@ -131,7 +131,7 @@ def _load_twice(package: str, cut: Any) -> list[Any]:
 
 
 def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return why a library cannot run a network, on `given` if not None; an empty text if it can."""
+    """Return why a library cannot run a network, on `given` if not None; empty if it can."""
     try:
         if given is not None:
             _LIBRARIES[package](cut).run(given)
