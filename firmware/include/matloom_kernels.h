@@ -58,6 +58,20 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
+/* A tensor that GATHER selects slices of `bytes` bytes from: `outer` elements before the axis, its
+ * length, and the number of indices. */
+struct matloom_slices {
+  uint32_t outer;
+  uint32_t length;
+  uint32_t count;
+  uint32_t bytes;
+};
+
+/* GATHER with indices of int32 or int64: the slices along an axis that they name. Returns false, with
+ * the output incomplete, if an index is negative or too large. */
+bool matloom_gather(void* output, const void* input, const void* indices, uint32_t index_dtype,
+                    struct matloom_slices from);
+
 /* LOGISTIC of int16, or TANH if `tangent` is true; outputs have scale 2**-15. Arguments are
  * products with `multiplier`, shifted right by `right` bits, over 3 * 2**12. */
 void matloom_curve(int16_t* output, const int16_t* input, uint32_t elements, bool tangent,

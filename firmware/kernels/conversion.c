@@ -105,3 +105,19 @@ void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool large
     output[i] = (int32_t)best;
   }
 }
+
+bool matloom_gather(void* output, const void* input, const void* indices, uint32_t index_dtype,
+                    struct matloom_slices from) {
+  uint8_t* to = output;
+  for (uint32_t i = 0; i < from.outer; ++i) {
+    const uint8_t* slices = (const uint8_t*)input + i * from.length * from.bytes;
+    for (uint32_t k = 0; k < from.count; ++k) {
+      const int64_t index = index_dtype == MATLOOM_DTYPE_INT64 ? ((const int64_t*)indices)[k]
+                                                               : ((const int32_t*)indices)[k];
+      if (index < 0 || index >= (int64_t)from.length) return false;
+      matloom_copy(to, slices + (uint32_t)index * from.bytes, from.bytes);
+      to += from.bytes;
+    }
+  }
+  return true;
+}

@@ -660,6 +660,7 @@ OPERATORS = tuple(
         (28, "TANH", ()),
         (32, "REFERENCE", _REFERENCE),
         (34, "PAD", ("before", "after", "value")),
+        (36, "GATHER", _AXIS),
         (39, "TRANSPOSE", ("permutation",)),
         (40, "MEAN", _REDUCTION),
         (41, "SUB", _ACTIVATION),

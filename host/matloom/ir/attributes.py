@@ -52,7 +52,7 @@ class Arithmetic(Attributes):
 class Axis(Attributes):
     """Attributes of operators along one axis, counted from 0.
 
-    These are CONCATENATION, PACK, UNPACK, ARG_MAX and ARG_MIN.
+    These are CONCATENATION, GATHER, PACK, UNPACK, ARG_MAX and ARG_MIN.
     """
 
     axis: int

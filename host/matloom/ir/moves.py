@@ -39,6 +39,14 @@ def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shap
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
 
 
+def gathered_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Return the shape of a tensor in which the indices' axes replace one axis."""
+    assert isinstance(attributes, Axis)
+    data, indices = shapes
+    axis = _axis(attributes.axis, len(data))
+    return (*data[:axis], *indices, *data[axis + 1 :])
+
+
 def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of inputs stacked along a new axis."""
     assert isinstance(attributes, Axis)

@@ -31,6 +31,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op
 from matloom.ir.moves import (
     concatenation_shape,
+    gathered_shape,
     pack_shape,
     pad_shape,
     picked_shape,
@@ -208,6 +209,16 @@ OPERATORS = {
         weight_axis=0,
     ),
     Op.FUNCTION: Operator(attributes=Function, types=_unary("float32", "int8"), shape=same_shape),
+    Op.GATHER: Operator(
+        attributes=Axis,
+        types=frozenset(
+            f"{data} {indices} -> {data}"
+            for data in ("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
+            for indices in ("int32", "int64")
+        ),
+        shape=gathered_shape,
+        scaled=False,
+    ),
     Op.HARD_SWISH: _SAME,
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: Operator(types=_MORE_NUMBERS),

@@ -38,6 +38,7 @@ from matloom.kernels.hybrid import hybrid_convolution, hybrid_dense
 from matloom.kernels.matmul import batch_matmul
 from matloom.kernels.moves import (
     concatenation,
+    gather,
     pack,
     pad_tensor,
     resize_nearest,
@@ -69,6 +70,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.EXPAND_DIMS: reshape,
     Op.FULLY_CONNECTED: dense,
     Op.FUNCTION: byte_function,
+    Op.GATHER: gather,
     Op.HARD_SWISH: hard_swish,
     Op.LEAKY_RELU: leaky_relu,
     Op.LOGISTIC: sigmoid,

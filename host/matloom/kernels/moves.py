@@ -4,14 +4,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from matloom.errors import UserError
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import nearest_positions
 
 
+class IndexRangeError(UserError):
+    """An index is outside the tensor that it selects from."""
+
+
 def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """CONCATENATION; integers are copied unchanged, whatever their scales."""
     return np.concatenate(list(inputs), axis=node.attributes_as(Axis).axis)
+
+
+def gather(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """GATHER: the slices of the first input along an axis that the second has indices of.
+
+    Raises
+    ------
+    IndexRangeError
+        An index is negative or too large; TensorFlow Lite fails, too.
+    """
+    data, indices = inputs
+    axis = node.attributes_as(Axis).axis
+    length = data.shape[axis]
+    outside = indices[(indices < 0) | (indices >= length)]
+    if outside.size:
+        raise IndexRangeError(
+            f"{node} must have indices of 0 to {length - 1}, not {outside[0]}",
+            hint=f"check the values of {graph.tensors[node.inputs[1]].name!r}",
+        )
+    return np.take(data, indices, axis=axis)
 
 
 def pack(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.errors import UserError
-from matloom.ir.graph import Array, Graph
+from matloom.ir.graph import Array, Graph, Op
 from matloom.quantiser.build import QuantisationPlan, build
 from matloom.quantiser.equalise import equalise, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
@@ -67,7 +67,10 @@ def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
                     f"{node} computes NaN or infinity from the calibration samples",
                     hint="check that the samples are preprocessed as in training",
                 )
-            histograms[number] = histogram_of(clamp_to_relevant(graph, number, values))
+            table = graph.tensors[node.inputs[0]].data if node.op is Op.GATHER else None
+            # Samples read some rows of a table; others must have the same scale.
+            seen = clamp_to_relevant(graph, number, values) if table is None else table
+            histograms[number] = histogram_of(seen)
     grids = {
         number: grid_range(array, LEVELS["int8"])
         for number, array in inputs.items()

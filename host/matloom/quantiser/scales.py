@@ -24,8 +24,8 @@ FIXED: Mapping[tuple[Op, str], Range] = {
 #: Operators that copy or compare integers, so that inputs and outputs share a scale.
 SAME_SCALE = frozenset(
     {
-        *(Op.AVERAGE_POOL_2D, Op.CONCATENATION, Op.EXPAND_DIMS, Op.MAXIMUM, Op.MAX_POOL_2D),
-        *(Op.MINIMUM, Op.PACK, Op.PAD, Op.PADV2, Op.RELU6, Op.RESHAPE),
+        *(Op.AVERAGE_POOL_2D, Op.CONCATENATION, Op.EXPAND_DIMS, Op.GATHER, Op.MAXIMUM),
+        *(Op.MAX_POOL_2D, Op.MINIMUM, Op.PACK, Op.PAD, Op.PADV2, Op.RELU6, Op.RESHAPE),
         *(Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.SQUEEZE),
         *(Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
     }

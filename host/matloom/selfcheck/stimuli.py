@@ -6,6 +6,7 @@ import numpy as np
 
 from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.graph import Array, Graph, Op, Tensor
+from matloom.ir.indices import graph_indices
 
 #: Kinds of inputs of a first call and of a repeated one, in two rounds.
 KINDS = (("random", "random"), ("minimum", "maximum"))
@@ -49,14 +50,17 @@ def _patterns(tensor: Tensor, kind: str, rng: np.random.Generator) -> Array:
 def inputs_of(graph: Graph, kind: str, rng: np.random.Generator) -> dict[int, Array]:
     """Return an array for each input and variable of a graph, by tensor number.
 
-    If the graph has opaque operators, integers of 32 and 64 bits are zero, because they might be
-    indices.
+    Indices of GATHER are valid. If the graph has opaque operators, other integers of 32 and 64 bits
+    are zero, because they might be indices, too.
     """
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
-    inputs = {}
+    inputs, indices = {}, graph_indices(graph)
     for number in graph.entering:
         tensor = graph.tensors[number]
-        if opaque and tensor.dtype in ("int32", "int64", "uint32", "uint64"):
+        if number in indices:
+            values = values_of(tensor, kind, rng)
+            inputs[number] = np.asarray(values % values.dtype.type(indices[number]))
+        elif opaque and tensor.dtype in ("int32", "int64", "uint32", "uint64"):
             inputs[number] = np.zeros(tensor.shape, tensor.dtype)
         else:
             inputs[number] = values_of(tensor, kind, rng)

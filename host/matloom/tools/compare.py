@@ -10,6 +10,7 @@ from rich.table import Table
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.indices import graph_indices
 from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.tools.interface import random_array
@@ -231,11 +232,19 @@ def _samples(
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
-    """Return random inputs of a graph by tensor number, as drawn by `random_array`."""
+    """Return random inputs of a graph by tensor number, as drawn by `random_array`.
+
+    Indices of GATHER are valid.
+    """
     generator = np.random.default_rng(seed)
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
-    given = {number: graph.tensors[number] for number in graph.inputs}
+    given, indices = (
+        {number: graph.tensors[number] for number in graph.inputs},
+        graph_indices(graph),
+    )
     return {
-        number: random_array(generator, tensor.shape, tensor.dtype, counts=opaque)
+        number: random_array(
+            generator, tensor.shape, tensor.dtype, counts=opaque, length=indices.get(number)
+        )
         for number, tensor in given.items()
     }

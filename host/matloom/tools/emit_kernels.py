@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from matloom.ir.attributes import Axis, LstmCell, Reference
 from matloom.ir.curves import curve_scale
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -22,7 +24,8 @@ def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
     if arguments is None:
         return None
     function, rest = arguments
-    return f"{function}({', '.join((*places, *rest))});"
+    call = f"{function}({', '.join((*places, *rest))})"
+    return f"if (!{call}) return false;" if node.op in _CHECKED else f"{call};"
 
 
 def describe_operator(graph: Graph, node: Node) -> str:
@@ -144,6 +147,15 @@ def _call_pick(graph: Graph, node: Node) -> _Arguments | None:
     )
 
 
+def _call_gather(graph: Graph, node: Node) -> _Arguments | None:
+    data, indices = (graph.tensors[number] for number in node.inputs)
+    axis = node.attributes_as(Axis).axis
+    before, after = data.shape[:axis], data.shape[axis + 1 :]
+    bytes_each = math.prod(after) * np.dtype(data.dtype).itemsize
+    members = f"{math.prod(before)}u, {data.shape[axis]}u, {_elements(indices)}, {bytes_each}u"
+    return "matloom_gather", (_dtype(indices), f"(struct matloom_slices){{{members}}}")
+
+
 def _call_lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
     attributes = node.attributes_as(LstmCell)
     sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
@@ -155,6 +167,9 @@ def _call_lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
     return "matloom_lstm_cell", (f"(struct matloom_lstm){{{members}}}",)
 
 
+#: Operators whose kernel returns whether it succeeded.
+_CHECKED = frozenset({Op.GATHER})
+
 _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _call_softmax),
     Op.RESHAPE: _call_copy,
@@ -164,6 +179,7 @@ _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.DEQUANTIZE: _call_dequantize,
     Op.ARG_MAX: _call_pick,
     Op.ARG_MIN: _call_pick,
+    Op.GATHER: _call_gather,
     Op.LSTM_CELL: _call_lstm_cell,
     **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOOKUP), _call_lookup),
     **dict.fromkeys((Op.LOGISTIC, Op.TANH), _call_function),

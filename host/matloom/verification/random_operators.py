@@ -48,7 +48,8 @@ FIXED = {
 KEPT = {
     *(Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D, Op.PAD, Op.PADV2, Op.CONCATENATION, Op.PACK),
     *(Op.UNPACK, Op.SPLIT, Op.SPLIT_V, Op.SLICE, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.RESHAPE),
-    *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
+    *(Op.GATHER, Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM),
+    *(Op.MINIMUM, Op.RELU6),
 }
 #: Operators that multiply matrices or kernels, whose outputs get larger scales.
 WEIGHTED = {
@@ -519,6 +520,13 @@ class Instances:
         shape = self._shape(longest=9)
         return [self._tensor("input", shape)], Axis(axis=self._integer(0, len(shape) - 1))
 
+    def _gathering(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        shape = self._shape(longest=9)
+        dtype = "int64" if self.dtype == "float32" else "int32"
+        indices = Tensor(name="indices", shape=self._shape(self._integer(1, 2)), dtype=dtype)
+        axis = Axis(axis=self._integer(0, len(shape) - 1))
+        return [self._tensor("input", shape), indices], axis
+
     def _reshaping(self, op: Op) -> tuple[list[Tensor], Attributes]:
         shape = (1, *self._shape(2)) if op is Op.SQUEEZE else self._shape(2)
         return [self._tensor("input", shape)], Attributes()
@@ -536,6 +544,7 @@ KINDS = {
     Op.DEPTHWISE_CONV_2D: "convolution",
     Op.DEQUANTIZE: "conversion",
     Op.FULLY_CONNECTED: "dense",
+    Op.GATHER: "gathering",
     Op.HARD_SWISH: "unary",
     Op.LEAKY_RELU: "unary",
     Op.LOGISTIC: "unary",

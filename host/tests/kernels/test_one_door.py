@@ -11,6 +11,7 @@ import pytest
 
 import matloom
 from matloom import frontend
+from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
@@ -502,13 +503,26 @@ def test_inputs_without_elements(shape):
 def test_an_operator_that_fails():
     """It reads row 2 of two rows."""
     kinds = ("FLOAT32", "INT32", "FLOAT32")
-    content = dynamic("GATHER", schema.GatherOptionsT(), [(2, 3), (1,)], (1, 3), kinds)
+    content = dynamic("GATHER_ND", schema.GatherNdOptionsT(), [(2, 3), (1, 1)], (1, 3), kinds)
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
     with matloom.load(content, device="model", config="nano") as session:
+        made = session.run({"t0": rows, "t1": np.array([[1]], np.int32)})
+        np.testing.assert_array_equal(made["t2"], rows[1:])
+        with pytest.raises(InterpreterError, match=r"^GATHER_ND failed in [a-z-]+: \S"):
+            session.run({"t0": rows, "t1": np.array([[2**30]], np.int32)})
+
+
+@pytest.mark.parametrize("index", [-1, 2, 2**31 - 1])
+def test_an_index_out_of_range(index):
+    kinds = ("FLOAT32", "INT32", "FLOAT32")
+    content = dynamic("GATHER", schema.GatherOptionsT(), [(2, 3), (1,)], (1, 3), kinds)
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    message = rf"^operator 0 \(GATHER\) must have indices of 0 to 1, not {index}\n"
+    with matloom.load(content, device="model", config="nano") as session:
+        with pytest.raises(UserError, match=message):
+            session.run({"t0": rows, "t1": np.array([index], np.int32)})
         made = session.run({"t0": rows, "t1": np.array([1], np.int32)})
         np.testing.assert_array_equal(made["t2"], rows[1:])
-        with pytest.raises(InterpreterError, match=r"^GATHER failed in [a-z-]+: \S"):
-            session.run({"t0": rows, "t1": np.array([2**30], np.int32)})
 
 
 def test_operators_without_interpreter_fail_to_compile():

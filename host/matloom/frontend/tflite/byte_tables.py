@@ -91,7 +91,7 @@ def join_tables(
 
 def _parts(
     item: Item, producers: Mapping[int, Item], readers: Mapping[int, int]
-) -> tuple[OpaqueOperator, OpaqueOperator, OpaqueOperator] | None:
+) -> tuple[OpaqueOperator, OpaqueOperator, Node] | None:
     """Return the CAST and the ADD before a GATHER, and the GATHER; None if `item` is not one.
 
     The result is also None if another operator reads the result of the CAST or the ADD.
@@ -105,14 +105,14 @@ def _parts(
             return None
         found.insert(0, before)
     cast, add, gather = found
-    opaque = [each for each in (cast, add, gather) if isinstance(each, OpaqueOperator)]
-    if [each.name for each in opaque] != ["CAST", "ADD", "GATHER"]:
-        return None
-    return opaque[0], opaque[1], opaque[2]
+    match cast, add, gather:
+        case OpaqueOperator(name="CAST"), OpaqueOperator(name="ADD"), Node(op=Op.GATHER):
+            return cast, add, gather
+    return None
 
 
 def _lookup(
-    parts: tuple[OpaqueOperator, OpaqueOperator, OpaqueOperator],
+    parts: tuple[OpaqueOperator, OpaqueOperator, Node],
     operators: Sequence[Any],
     known: FileTensors,
 ) -> Node | None:
@@ -123,11 +123,10 @@ def _lookup(
         for number in (cast.inputs[0], add.inputs[1], gather.inputs[0], gather.outputs[0])
     )
     sums = options(operators[add.index], tflite.AddOptions)
-    gathered = options(operators[gather.index], tflite.GatherOptions)
     index = known.opaque_tensor(gather.inputs[1])
     shifted = offset.data is not None and offset.data.reshape(-1).tolist() == [OFFSET]
     bytes_only = {x.dtype, table.dtype, made.dtype} == {"int8"} and index.dtype == "int32"
-    plain = not sums.FusedActivationFunction() and not gathered.BatchDims()
+    plain = not sums.FusedActivationFunction()
     whole = table.data is not None and table.shape == (2 * OFFSET,)
     if not (shifted and bytes_only and plain and whole and x.shape == made.shape and made.size):
         return None

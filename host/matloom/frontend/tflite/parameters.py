@@ -144,7 +144,26 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return Slice(begin=tuple(begin), size=tuple(whole), step=(1,) * len(shape))
 
 
-def gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    if len(inputs) < _SIDES:
+        raise Contradiction(f"must have an input and indices, not {len(inputs)} inputs")
+    table = options(operator, tflite.GatherOptions)
+    if table.BatchDims():
+        raise Unsupported("has indices for each batch")
+    shape, indices = inputs[0].shape, inputs[1].data
+    axis = _axis(table.Axis(), len(shape))
+    if (
+        indices is not None
+        and indices.size
+        and not 0 <= indices.min() <= indices.max() < shape[axis]
+    ):
+        raise Unsupported(f"has indices beyond 0 to {shape[axis] - 1}")
+    return Axis(axis=axis)
+
+
+def gathered_slice(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     """Return the attributes of the STRIDED_SLICE that a GATHER with constant indices is.
 
     Raises
@@ -152,21 +171,18 @@ def gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     Unsupported
         The indices are computed, not evenly spaced, out of range, or have several axes.
     """
-    table = options(operator, tflite.GatherOptions)
-    if len(inputs) < _SIDES or inputs[1].data is None:
-        raise Unsupported("has variable indices")
-    if table.BatchDims() or len(inputs[1].shape) > 1:
-        raise Unsupported("has indices of several axes")
-    shape, axis = inputs[0].shape, _axis(table.Axis(), len(inputs[0].shape))
-    indices = _parameter("index", inputs, 1)
+    axis = _gather(operator, inputs, outputs)
+    assert isinstance(axis, Axis)
+    if inputs[1].data is None or len(inputs[1].shape) > 1:
+        raise Unsupported("is no slice")
+    indices, shape = _parameter("index", inputs, 1), inputs[0].shape
     steps = {after - before for before, after in itertools.pairwise(indices)}
     if not indices or len(steps) > 1 or 0 in steps:
-        raise Unsupported("has indices that are not evenly spaced")
-    if min(indices) < 0 or max(indices) >= shape[axis]:
-        raise Unsupported(f"has indices beyond 0 to {shape[axis] - 1}")
+        raise Unsupported("is no slice")
     begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
-    begin[axis], size[axis], step[axis] = indices[0], len(indices), steps.pop() if steps else 1
-    dropped = () if inputs[1].shape else (axis,)
+    begin[axis.axis], size[axis.axis] = indices[0], len(indices)
+    step[axis.axis] = steps.pop() if steps else 1
+    dropped = () if inputs[1].shape else (axis.axis,)
     return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=dropped)
 
 
@@ -228,6 +244,7 @@ def _transposed_convolution(
 PARAMETER_READERS: dict[Op, Reader] = {
     Op.ARG_MAX: _pick,
     Op.ARG_MIN: _pick,
+    Op.GATHER: _gather,
     Op.MEAN: _reduce,
     Op.PAD: _pad,
     Op.PADV2: _pad_value,
@@ -245,6 +262,7 @@ PARAMETER_READERS: dict[Op, Reader] = {
 #: other operators keep all inputs.
 OPERANDS: dict[Op, tuple[int, ...]] = {
     **dict.fromkeys(PARAMETER_READERS, (0,)),
+    Op.GATHER: (0, 1),
     Op.EXPAND_DIMS: (0,),
     Op.RESHAPE: (0,),
     Op.SPLIT: (1,),

@@ -231,6 +231,7 @@ OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
     Op.CONV_2D: ("Conv2DOptions", _convolution),
     Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution),
     Op.FULLY_CONNECTED: ("FullyConnectedOptions", _dense),
+    Op.GATHER: ("GatherOptions", _axis),
     Op.LEAKY_RELU: ("LeakyReluOptions", _leaky_relu),
     Op.MAX_POOL_2D: ("Pool2DOptions", _pooling),
     Op.MEAN: ("ReducerOptions", _reduce),

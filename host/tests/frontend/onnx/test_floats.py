@@ -356,12 +356,62 @@ def of_integers():
     return file.content((1, 4), file.add("Cast", "image", to=1), kind=7)
 
 
+def of_bytes():
+    file = FloatFile()
+    return file.content((1, 4), file.add("Cast", "image", to=1), kind=3)
+
+
+def integer_table():
+    file = FloatFile()
+    table = file.constant(np.arange(8))
+    return file.content((1, 4), file.add("Gather", table, "image"), kind=7)
+
+
+def computed_index():
+    file = FloatFile()
+    index = file.add("Relu", "image")
+    table = file.constant(np.ones((8, 2), np.float32))
+    return file.content((1, 4), file.add("Gather", table, index))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_of_computed_indices(axis, dtype):
+    """Indices pass through operators that move them; a table may be computed, too."""
+    kind, rng = {np.int32: 6, np.int64: 7}[dtype], np.random.default_rng(axis + 5)
+    file = FloatFile()
+    table = file.constant(rng.normal(size=(5, 7, 6)).astype(np.float32))
+    shape = file.constant(np.array([3, 2]))
+    moved = file.add("Reshape", file.add("Cast", "image", to=kind), shape)
+    rows = file.add("Gather", table, moved, axis=axis)
+    content = file.content((2, 3), file.add("Gather", file.add("Relu", rows), moved, axis=1), kind)
+    given = rng.integers(0, 2, (4, 2, 3), dtype)
+    graph = frontend.load_floats(content)
+    assert [node.op for node in graph.nodes if node.op is Op.GATHER] == [Op.GATHER] * 2
+    (ours,) = outputs_of(graph, {graph.inputs[0]: given})
+    session = ort.InferenceSession(content)
+    for array, result in zip(given, ours, strict=True):
+        np.testing.assert_array_equal(session.run(None, {"image": array})[0], result)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (unknown, "cannot be quantised: Hardmax, which makes 'value_0', has no integer form"),
         (computed_weights, "Gemm, which makes 'value_0', computes 'image', which must be"),
-        (of_integers, "must have inputs of float32 to be quantised, but 'image' is int64"),
+        (
+            of_integers,
+            "cannot be quantised: Identity, which makes 'value_0', computes with integers",
+        ),
+        (of_bytes, "must have inputs of float32, or indices of int32 or int64, to be quantised"),
+        (
+            integer_table,
+            "cannot be quantised: Gather, which makes 'value_0', computes with integers",
+        ),
+        (
+            computed_index,
+            "Gather, which makes 'value_1', has indices that are computed from floats",
+        ),
     ],
 )
 def test_networks_that_cannot_be_quantised(make, message):

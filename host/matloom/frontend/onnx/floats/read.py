@@ -9,7 +9,7 @@ import numpy as np
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.chains import Chain, Chains, find_chains
-from matloom.frontend.onnx.floats.decompose import decompose
+from matloom.frontend.onnx.floats.decompose import FLOATS, decompose
 from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE, add_function
 from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
@@ -19,7 +19,7 @@ from matloom.frontend.onnx.floats.products import PRODUCTS
 from matloom.frontend.onnx.floats.recurrence import RECURRENCES
 from matloom.frontend.onnx.floats.rounding import without_rounding
 from matloom.frontend.onnx.floats.transposed import convert_transposed
-from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.floats.values import INDICES, FloatValues
 from matloom.frontend.onnx.model import DTYPES, open_model
 from matloom.frontend.onnx.optimised import has_integer_operators
 from matloom.frontend.onnx.sizes import inputs_of, set_sizes
@@ -47,14 +47,15 @@ def float_graph(file: ModelFile) -> Graph | None:
     """Return the graph of a float ONNX network; None if the file has integer operators.
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
-    shapes. Results differ from ONNX Runtime's only by rounding. In a QDQ network, activations are
-    not rounded to integers any more; weights are, because the file holds rounded weights.
+    shapes. Results differ from ONNX Runtime's only by rounding. Inputs of integers are indices,
+    which Gather reads; other operators may only move them. In a QDQ network, activations are not
+    rounded to integers any more; weights are, because the file holds rounded weights.
 
     Raises
     ------
     ModelError
-        The file is damaged, an operator has no counterpart, or an input is not float32 or has no
-        size.
+        The file is damaged, an operator has no counterpart or computes with integers, or an input
+        has another type or no size.
     """
     model = open_model(file)
     if has_integer_operators(model.graph):
@@ -83,9 +84,10 @@ class _Reader:
         for value in inputs_of(self._proto):
             kind = value.type.tensor_type
             dtype = DTYPES.get(kind.elem_type, "another type")
-            if dtype != "float32":
+            if dtype not in ("float32", *INDICES):
                 raise ModelError(
-                    f"must have inputs of float32 to be quantised, but {value.name!r} is {dtype}",
+                    "must have inputs of float32, or indices of int32 or int64, to be quantised, "
+                    f"but {value.name!r} is {dtype}",
                     hint="cut the network after the part that uses this input",
                 )
             shape = tuple(each.dim_value for each in kind.shape.dim)
@@ -126,6 +128,11 @@ class _Reader:
         if self._is_folded(node):
             return
         try:
+            if node.op not in MOVES and any(values.is_integer(name) for name in known):
+                if node.op not in ("Cast", "Identity") or node.options.get("to") in FLOATS:
+                    raise Unsupported("computes with integers")
+                values.copy(node.source, node.output)
+                return
             chain = chains.found.get(node.output)
             if chain is not None and not chain.plain:
                 add_function(values, chain.function, chain.source, node.output)

@@ -11,6 +11,9 @@ from matloom.ir.attributes import Arithmetic, Attributes, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Op
 
+#: Types of indices.
+INDICES = ("int32", "int64")
+
 
 class FloatValues:
     """The graph under construction, and the tensors that hold each value of the file.
@@ -40,6 +43,12 @@ class FloatValues:
     def is_constant(self, name: str) -> bool:
         """Return whether a value is constant."""
         return name in self.constants
+
+    def is_integer(self, name: str) -> bool:
+        """Return whether a value is computed and has indices, not floats."""
+        if name not in self.held:
+            return False
+        return any(self.builder.tensors[at].dtype in INDICES for at in self.held[name].values())
 
     def constant(self, name: str) -> Array:
         """Return the value of a constant; raise `Unsupported` if the value is computed."""

@@ -151,6 +151,12 @@ def _write_concatenation(file: OnnxFile, node: Node) -> None:
     file.record_output(node.output, order, file.node("Concat", names, axis=axis))
 
 
+def _write_gather(file: OnnxFile, node: Node) -> None:
+    names, axis = [file.value(number) for number in node.inputs], node.attributes_as(Axis).axis
+    rank = len(file.graph.tensors[node.output].shape)
+    file.record_output(node.output, in_file_order(rank), file.node("Gather", names, axis=axis))
+
+
 def _write_split(file: OnnxFile, node: Node) -> None:
     attributes, (names, order) = node.attributes_as(Split), _inputs_in_one_order(file, node)
     axis, begin = order.index(attributes.axis), 0
@@ -228,6 +234,7 @@ OTHERS: dict[Op, _Writer] = {
     **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _write_requantise),
     **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _write_reshape),
     Op.FUNCTION: _write_function,
+    Op.GATHER: _write_gather,
     Op.HARD_SWISH: _elementwise("HardSwish"),
     Op.LEAKY_RELU: _write_leaky_relu,
     Op.LOGISTIC: _elementwise("Sigmoid"),

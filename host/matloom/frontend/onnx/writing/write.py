@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from matloom.frontend.onnx.values import in_file_order
 from matloom.frontend.onnx.writing.file import FORMAT, OPSET, OnnxFile
 from matloom.frontend.onnx.writing.layers import LAYERS
@@ -12,7 +14,7 @@ _WRITERS = {**LAYERS, **OTHERS}
 
 
 def write_onnx(graph: Graph) -> bytes:
-    """Return the content of an ONNX file that holds `graph`, with inputs and outputs of float32.
+    """Return the content of an ONNX file that holds `graph`; its ends are float32, or indices.
 
     Tensors of 8-bit integers are written between QuantizeLinear and DequantizeLinear, which ONNX
     Runtime and Matloom turn into integer operators. Images have channels first inside the file;
@@ -54,4 +56,6 @@ def _end(tensor: Tensor) -> Any:
     import onnx
 
     shape = list(tensor.shape)
-    return onnx.helper.make_tensor_value_info(tensor.name, onnx.TensorProto.FLOAT, shape)
+    dtype = "float32" if tensor.quantisation else tensor.dtype
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return onnx.helper.make_tensor_value_info(tensor.name, kind, shape)
