@@ -90,8 +90,9 @@ def random_array(
 ) -> npt.NDArray[Any]:
     """Return an array of uniform integers or booleans, or of normally distributed floats.
 
-    Integers cover their whole range, or 0 to below `length` if it is given. With `counts`, those of 32 and 64 bits are from 0 to 9,
-    because an unknown operator may use them as an index, or as a number of iterations.
+    Integers are below `length`, or cover their whole range. With `counts`, those of 32 and 64 bits
+    are from 0 to 9, because an unknown operator may use them as an index, or as a number of
+    iterations.
     """
     kind = np.dtype(dtype)
     if kind.kind in "iu":

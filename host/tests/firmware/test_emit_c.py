@@ -20,6 +20,7 @@ from matloom.device.rtl import build as build_simulator
 from matloom.frontend.opaque import file_tensor, whole_network_node
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import EmitError, emit_c, write_c
@@ -58,8 +59,8 @@ FAKE = """
 """
 
 
-def run(build, folder, program, data, *, board="fake_bus"):
-    """Return the outputs of a program in C for several inputs."""
+def run(build, folder, program, data, *, board="fake_bus", status=0):
+    """Return the outputs of a program in C for several inputs; `status` is its exit status."""
     write_c(program, folder / "net.c")
     given, made = (
         ["net_" + re.sub("[^a-z0-9]+", "_", info.name.lower()).strip("_") for info in side]
@@ -82,7 +83,7 @@ def run(build, folder, program, data, *, board="fake_bus"):
     if board == "simulator":
         environment["MATLOOM_SIMULATOR"] = str(build_simulator(program.config))
     done = subprocess.run([binary], input=data, capture_output=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    assert done.returncode == status, done.stderr.decode()
     return done.stdout
 
 
@@ -378,6 +379,25 @@ def test_branches_and_loops_on_the_chip(source, pick, loops, build, tmp_path):
     )
     found = run(build, tmp_path, program, data, board="simulator")
     assert found == b"".join(np.asarray(array).tobytes() for each in wanted for array in each)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize(("dtype", "axis"), [("int8", 0), ("float32", 1), ("int16", 2)])
+def test_gather(dtype, axis, index, build, tmp_path):
+    """An index out of range ends the run with an error."""
+    noise, shape = np.random.default_rng(axis), (3, 4, 5)
+    builder = GraphBuilder("gather")
+    table = noise.integers(-100, 100, shape).astype(dtype)
+    ids = builder.input("ids", (2, 3), index)
+    attributes = Axis(axis=axis)
+    graph = builder.graph(builder.add(Op.GATHER, [builder.constant(table), ids], attributes))
+    program = compile_network(graph, "nano", check="none")
+    given = noise.integers(0, shape[axis], (4, 2, 3)).astype(index)
+    found = run(build, tmp_path, program, given.tobytes())
+    assert found == b"".join(np.take(table, each, axis).tobytes() for each in given)
+    for wrong in (-1, shape[axis]):
+        given[1, 1, 2] = wrong
+        assert run(build, tmp_path, program, given.tobytes(), status=3) == found[: len(found) // 4]
 
 
 def test_an_operator_without_a_kernel_is_named():

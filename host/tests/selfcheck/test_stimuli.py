@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from matloom.ir.attributes import Attributes, Reference
+from matloom.ir.attributes import Attributes, Axis, Reference
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.selfcheck.stimuli import inputs_of, values_of
+from matloom.tools.compare import random_inputs
 from matloom.verification.random_operators import Instances
 
 
@@ -50,3 +52,21 @@ def test_indices_of_opaque_operators_are_zero(opaque):
     graph = Graph(name="", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
     array = inputs_of(graph, "random", np.random.default_rng(0))[0]
     assert array.any() != opaque
+
+
+def test_indices_are_valid():
+    """Through operators that move them, and at the least length of several tables."""
+    builder = GraphBuilder()
+    ids, plain = builder.input("ids", (2, 3), "int64"), builder.input("plain", (4,), "int64")
+    flat = builder.add(Op.RESHAPE, [ids], shape=(6,))
+    rows = [
+        builder.add(Op.GATHER, [builder.constant(np.ones(shape, np.int8)), flat], Axis(axis=axis))
+        for shape, axis in (((7, 6), 0), ((6, 5), 1))
+    ]
+    graph = builder.graph(*rows, builder.add(Op.RESHAPE, [plain], shape=(2, 2)))
+    draw = np.random.default_rng(0)
+    values = [inputs_of(graph, kind, draw) for kind in ("random", "minimum", "maximum")]
+    values += [random_inputs(graph, seed) for seed in range(9)]
+    found = {int(index) for each in values for index in each[ids].reshape(-1)}
+    assert found == set(range(5))
+    assert max(int(each[plain].max()) for each in values) == 2**63 - 1

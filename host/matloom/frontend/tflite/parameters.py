@@ -186,6 +186,15 @@ def gathered_slice(
     return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=dropped)
 
 
+def is_slice(operator: Any, inputs: Sequence[Tensor]) -> bool:
+    """Return whether `gathered_slice` has a slice for a GATHER."""
+    try:
+        gathered_slice(operator, inputs, ())
+    except Unsupported:
+        return False
+    return True
+
+
 def _strided_slice(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:

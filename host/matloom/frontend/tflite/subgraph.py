@@ -26,7 +26,7 @@ from matloom.frontend.tflite.expanded import EXPANDED
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import repeated_writer, require_provided
-from matloom.frontend.tflite.parameters import OPERANDS, gathered_slice
+from matloom.frontend.tflite.parameters import OPERANDS, gathered_slice, is_slice
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
@@ -194,8 +194,8 @@ class SubgraphReader:
                 raise Contradiction(f"reads tensor {number}, whose shape is known only at run time")
             if name in VARIABLE_OPERATORS:
                 return self._convert_variable(name, index, operator, *ends)
-            if name == "GATHER":
-                return [self._gather(index, operator, *ends)]
+            if name == "GATHER" and is_slice(operator, [self.known[each] for each in inputs]):
+                return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gathered_slice)]
             if name in EXPANDED:
                 item = FileItem(index, name, operator, inputs, outputs)
                 return EXPANDED[name](item, self._additions)
@@ -222,14 +222,6 @@ class SubgraphReader:
             return [opaque]
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None
-
-    def _gather(self, index: int, operator: Any, inputs: list[int], outputs: list[int]) -> Node:
-        """Return the node of a GATHER, a slice if possible: the engine has slices."""
-        ends = inputs, outputs
-        try:
-            return self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gathered_slice)
-        except Unsupported:
-            return self._node(Op.GATHER, index, operator, *ends)
 
     def _convert_variable(
         self, name: str, index: int, operator: Any, inputs: list[int], outputs: list[int]
