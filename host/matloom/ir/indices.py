@@ -1,12 +1,12 @@
 """Finds the tensors whose values are indices, and how many values each may have."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from matloom.ir.attributes import Axis
 from matloom.ir.graph import Graph, Node, Op, Tensor
 
-_Key = TypeVar("_Key", int, str)
+_Key = TypeVar("_Key", bound=Hashable)
 
 #: Inputs and outputs of an operator, and the length of the axis that a GATHER selects from.
 Step = tuple[Iterable[_Key], Iterable[_Key], int | None]

@@ -194,9 +194,7 @@ class SubgraphReader:
                 raise Contradiction(f"reads tensor {number}, whose shape is known only at run time")
             if name in VARIABLE_OPERATORS:
                 return self._convert_variable(name, index, operator, *ends)
-            if name == "GATHER" and is_slice(
-                operator, [self.known[at] for at in inputs if at >= 0]
-            ):
+            if name == "GATHER" and is_slice(operator, [self.known[n] for n in inputs if n >= 0]):
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gathered_slice)]
             if name in EXPANDED:
                 item = FileItem(index, name, operator, inputs, outputs)
