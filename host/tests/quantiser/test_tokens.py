@@ -89,3 +89,27 @@ def test_an_onnx_file_keeps_its_indices():
     for tokens in given[:5]:
         (found,), (wanted,) = (each.run(None, {"image": tokens}) for each in (session, exact))
         assert np.abs(found - wanted).max() < 0.1
+
+
+@pytest.mark.parametrize("excluded", [-np.inf, -1e9])
+def test_padding_is_excluded(excluded):
+    """Tokens 0 are padding: what stands there has no part in the attention of other tokens."""
+    file = FloatFile(seed=5)
+    table = file.constant(file.random.normal(size=(TOKENS, WIDTH)).astype(np.float32))
+    x = file.add("Gather", table, "image")
+    query = file.add("MatMul", x, file.constant(draw(file, WIDTH, WIDTH)))
+    scores = file.add("MatMul", query, file.add("Transpose", x, perm=[0, 2, 1]))
+    padding = file.add("Equal", "image", file.constant(np.array(0)))
+    numbers = [file.constant(np.array(each, np.float32)) for each in (excluded, 0)]
+    mask = file.add("Unsqueeze", file.add("Where", padding, *numbers), file.constant(np.array([1])))
+    shares = file.add("Softmax", file.add("Add", scores, mask), axis=-1)
+    content = file.content((1, LENGTH), file.add("MatMul", shares, x), kind=7)
+    given = samples("int64")
+    given[:, 0, 4:] = 0
+    made = quantise(content, given, samples=32)
+    assert made.report.outputs[0].sqnr_db > 25
+    config = "nano+products=3+softmax=2+tables=2"
+    with matloom.load(made.content, device="model", config=config) as running:
+        for tokens in given[:3]:
+            (found,) = running.run({"image": tokens}).values()
+            np.testing.assert_array_equal(found, litert(made.content, [tokens])[0])

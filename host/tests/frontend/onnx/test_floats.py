@@ -341,6 +341,78 @@ def test_transposed_operands_become_transposes():
     assert np.allclose(session.run(None, given)[0], wanted, atol=1e-5)
 
 
+def tokens(use, *, rows=9):
+    """Return a network of tokens (1, 6) that `use` finishes, and tokens, some of them 0."""
+    file = FloatFile()
+    table = file.constant(file.random.normal(size=(rows, 4)).astype(np.float32))
+    scores = file.add("Gather", table, "image")
+    output = use(file, file.add("MatMul", scores, file.add("Transpose", scores, perm=[0, 2, 1])))
+    given = np.random.default_rng(1).integers(0, rows, (5, 1, 6))
+    given[:, 0, :2] = 0
+    return file.content((1, 6), output, kind=7), given
+
+
+def number(file, value, dtype=np.int64):
+    return file.constant(np.array(value, dtype))
+
+
+def added_mask(file, scores):
+    padding = file.add("Equal", "image", number(file, 0))
+    zeros = file.constant(np.zeros((1, 6), np.float32))
+    mask = file.add("Where", padding, number(file, -np.inf, np.float32), zeros)
+    rows = file.add("Reshape", mask, file.constant(np.array([1, 1, 6])))
+    return file.add("Softmax", file.add("Add", scores, rows), axis=-1)
+
+
+def chosen_mask(file, scores):
+    used = file.add("Not", file.add("Equal", "image", number(file, 0)))
+    rows = file.add("Unsqueeze", used, file.constant(np.array([1])))
+    unused = file.add("Equal", rows, number(file, False, bool))
+    masked = file.add("Where", unused, number(file, -1e9, np.float32), scores)
+    return file.add("Softmax", masked, axis=-1)
+
+
+def weighted_rows(file, scores):
+    large = file.add("Cast", file.add("Mul", "image", number(file, 3)), to=1)
+    rows = file.add("Unsqueeze", large, file.constant(np.array([2])))
+    return file.add("Mul", scores, file.add("Expand", rows, file.constant(np.array([1, 6, 6]))))
+
+
+def otherwise(file, scores):
+    """The condition chooses the scores; indices are cast and cut before."""
+    short = file.add("Cast", "image", to=6)
+    small = file.add("Less", short, number(file, 4, np.int32))
+    rows = file.add("Reshape", small, file.constant(np.array([1, 6, 1])))
+    return file.add("Where", rows, scores, number(file, 0.5, np.float32))
+
+
+@pytest.mark.parametrize("use", [added_mask, chosen_mask, weighted_rows, otherwise])
+def test_functions_of_indices_are_tables(use):
+    content, given = tokens(use)
+    graph = frontend.load_floats(content)
+    (ours,) = outputs_of(graph, {graph.inputs[0]: given})
+    session = ort.InferenceSession(content)
+    for array, result in zip(given, ours, strict=True):
+        wanted = session.run(None, {"image": array})[0]
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+
+
+def without_table(file, scores):
+    half = file.add("Cast", file.add("Relu", scores), to=7)
+    return file.add("Add", scores, file.add("Cast", half, to=1))
+
+
+def several_numbers(file, scores):
+    numbers = file.constant(np.arange(6).reshape(1, 6))
+    return file.add("Cast", file.add("Equal", "image", numbers), to=1)
+
+
+@pytest.mark.parametrize("use", [without_table, several_numbers])
+def test_other_computations_with_integers_are_refused(use):
+    with pytest.raises(ModelError, match="cannot be quantised: "):
+        frontend.load_floats(tokens(use)[0])
+
+
 def unknown():
     file = FloatFile()
     return file.content((1, 4), file.add("Hardmax", "image"))
@@ -401,7 +473,7 @@ def test_gather_of_computed_indices(axis, dtype):
         (computed_weights, "Gemm, which makes 'value_0', computes 'image', which must be"),
         (
             of_integers,
-            "cannot be quantised: Identity, which makes 'value_0', computes with integers",
+            "cannot be quantised: Identity, .* integers that choose no rows of a constant table",
         ),
         (of_bytes, "must have inputs of float32, or indices of int32 or int64, to be quantised"),
         (

@@ -127,7 +127,7 @@ DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
     "Swish": _swish,
 }
 #: float32, float16, float64 and bfloat16 in `onnx.TensorProto.DataType`.
-FLOATS = frozenset({1, 10, 11, 16})
+_FLOATS = frozenset({1, 10, 11, 16})
 
 
 def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterator[FileNode]:
@@ -139,7 +139,7 @@ def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterato
         parts = _Parts(node=node, constants=constants)
         if node.op in DECOMPOSITIONS:
             DECOMPOSITIONS[node.op](parts)
-        elif node.op == "Cast" and node.options["to"] in FLOATS:
+        elif node.op == "Cast" and node.options["to"] in _FLOATS:
             # The type remains: integers do not become floats.
             parts.add("Identity", node.source, to=node.options["to"])
         yield from parts.finish() if parts.made else [node]

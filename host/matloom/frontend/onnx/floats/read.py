@@ -9,8 +9,10 @@ import numpy as np
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.chains import Chain, Chains, find_chains
-from matloom.frontend.onnx.floats.decompose import FLOATS, decompose
+from matloom.frontend.onnx.floats.decompose import decompose
 from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE, add_function
+from matloom.frontend.onnx.floats.evaluate import evaluate
+from matloom.frontend.onnx.floats.index_functions import IndexFunctions
 from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.normalisation import NORMALISATIONS
@@ -47,9 +49,10 @@ def float_graph(file: ModelFile) -> Graph | None:
     """Return the graph of a float ONNX network; None if the file has integer operators.
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
-    shapes. Results differ from ONNX Runtime's only by rounding. Inputs of integers are indices,
-    which Gather reads; other operators may only move them. In a QDQ network, activations are not
-    rounded to integers any more; weights are, because the file holds rounded weights.
+    shapes. Results differ from ONNX Runtime's only by rounding. Inputs of integers are indices
+    of rows of tables; operators may move them, and compute functions of them. In a QDQ network,
+    activations are not rounded to integers any more; weights are, because the file holds rounded
+    weights.
 
     Raises
     ------
@@ -102,8 +105,9 @@ class _Reader:
         exact = list(without_rounding(computed, values.constants))
         simple = list(decompose(exact, values.constants))
         chains, needed = find_chains(simple, values.constants, outputs)
+        indices = IndexFunctions(values, needed)
         for node in needed:
-            self._convert(node, chains)
+            self._convert(node, chains, indices)
         for name in outputs:
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
@@ -117,7 +121,7 @@ class _Reader:
             self._fold(node)
         return constant
 
-    def _convert(self, node: FileNode, chains: Chains) -> None:
+    def _convert(self, node: FileNode, chains: Chains, indices: IndexFunctions) -> None:
         values = self._values
         known = [name for name in node.inputs if name]
         if node.op == "Shape" and known[0] in values.held:
@@ -128,10 +132,7 @@ class _Reader:
         if self._is_folded(node):
             return
         try:
-            if node.op not in MOVES and any(values.is_integer(name) for name in known):
-                if node.op not in ("Cast", "Identity") or node.options.get("to") in FLOATS:
-                    raise Unsupported("computes with integers")
-                values.copy(node.source, node.output)
+            if indices.convert(node):
                 return
             chain = chains.found.get(node.output)
             if chain is not None and not chain.plain:
@@ -158,34 +159,8 @@ class _Reader:
 
     def _fold(self, node: FileNode) -> None:
         """Compute an operator that only reads constants, and add its outputs to the constants."""
-        import onnx
-        from onnx.reference import ReferenceEvaluator
-
         proto = next(each for each in self._proto.node if list(each.output) == list(node.outputs))
-        opset = max(self._opset, _EVALUATED_SINCE.get(node.op, 0))
-        model = onnx.helper.make_model(
-            onnx.helper.make_graph(
-                [proto],
-                "constants",
-                [
-                    onnx.helper.make_tensor_value_info(
-                        name,
-                        onnx.helper.np_dtype_to_tensor_dtype(self._values.constants[name].dtype),
-                        None,
-                    )
-                    for name in dict.fromkeys(node.inputs)
-                    if name
-                ],
-                [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
-            ),
-            opset_imports=[onnx.helper.make_opsetid("", opset)],
-        )
-        given = {name: self._values.constants[name] for name in node.inputs if name}
-        results = ReferenceEvaluator(model).run(None, given)
-        names = [name for name in node.outputs if name]
-        self._values.constants.update(
-            {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
-        )
+        self._values.constants.update(evaluate(proto, self._values.constants, self._opset))
 
 
 def _with_output_names(graph: Graph, names: Sequence[str]) -> Graph:

@@ -150,6 +150,8 @@ class FloatValues:
         shape = self.expanded.pop(name, None)
         if shape is None:
             return
+        if self.is_integer(name):
+            raise Unsupported(f"repeats {name!r}, which are integers")
         number, order = self._with_leading_axes(name, len(shape))
         ones = self.constant_in_order(np.ones(shape, np.float32), order)
         number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
