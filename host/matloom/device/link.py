@@ -32,7 +32,11 @@ _MAX_ATTEMPTS = 6
 _HELLO_ATTEMPTS = 4
 
 #: Factor for the number of attempts if something is received, but no answer: the line is bad.
-_NOISY_FACTOR = 6
+_NOISY_FACTOR = 5
+
+#: Number of attempts that received something, but no answer, after which each waits twice as long:
+#: the device may pause within a reply for longer than the silence.
+_PATIENT_AFTER = 8
 
 #: Number of replies that answer no request after which the line must belong to something else.
 _FRUITLESS_REPLIES = 5000
@@ -192,7 +196,8 @@ class Link:
             if frames:
                 self.stream.write(frames)
                 self.cost = self.cost.plus(sent=len(frames))
-            reply = self._receive(seconds + self._silence * 2**silent)
+            patience = self._silence * 2**silent * (2 if noisy >= _PATIENT_AFTER else 1)
+            reply = self._receive(seconds + patience)
             if reply is None:
                 noisy += self._heard
                 silent = 0 if self._heard else silent + 1
