@@ -196,7 +196,7 @@ class Session(RealNumbers):
         return results
 
     def _is_closed(self) -> bool:
-        return self._closed or (self._base is not None and self._base._closed)
+        return self._closed or (self._base is not None and self._base._is_closed())
 
     def _require_open(self) -> None:
         if self._is_closed():

@@ -140,6 +140,18 @@ def test_a_driver_that_others_share_runs_their_programs_on():
         second.run(FRAME)
 
 
+def test_a_loop_in_a_loop_ends_with_its_session():
+    """Its device runs on, so that the loops have to notice it themselves."""
+    driver = open_device("model", "nano")
+    session = load(NETWORK, driver, "nano")
+    inside = session._inside(session.program)._inside(session.program)
+    assert inside.iterate({"image": FRAME})
+    session.close()
+    with pytest.raises(DeviceClosedError, match="the session was closed"):
+        inside.iterate({"image": FRAME})
+    driver.close()
+
+
 class Engine(ModelTransport):
     """A model whose driver is closed during a call, by the calling thread."""
 
