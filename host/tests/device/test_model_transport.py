@@ -104,14 +104,21 @@ def test_commands_end_with_their_region(device):
 
 
 def test_refused_addresses(device):
-    for address in (0x34, 2, TIMESTAMPS_OFFSET + 4 * CONFIG.timestamps):
+    past = TIMESTAMPS_OFFSET + 4 * CONFIG.timestamps
+    for address in (0x34, 2, -4, TIMESTAMPS_OFFSET + 2, past):
         with pytest.raises(OSError, match=f"there is no register at {address:#x}"):
             device.read32(address)
+        with pytest.raises(OSError, match=f"there is no register at {address:#x}"):
+            device.write32(address, 1)
     fixed = [item.offset for item in REGISTERS if item.access is Access.R]
-    for address in (*fixed, 0x34, TIMESTAMPS_OFFSET):
+    for address in (*fixed, TIMESTAMPS_OFFSET):
         with pytest.raises(OSError, match=f"register at {address:#x} is read-only"):
             device.write32(address, 1)
     with pytest.raises(OSError, match=r"2 bytes at 0xffff are outside .* 65536"):
         device.read_block(0xFFFF, 2)
     with pytest.raises(OSError, match=r"1 bytes at 0x10000 are outside .* 65536"):
         device.write_block(0x10000, b"x")
+    with pytest.raises(OSError, match=r"4 bytes at -0x8 are outside .* 65536"):
+        device.read_block(-8, 4)
+    with pytest.raises(OSError, match=r"4 bytes at -0x8 are outside .* 65536"):
+        device.write_block(-8, b"abcd")

@@ -11,7 +11,6 @@ from matloom.arch.csr import (
     COUNTERS,
     IDENTITY,
     TIMESTAMPS_OFFSET,
-    WINDOW_BYTES,
     Access,
     Fault,
     register,
@@ -57,9 +56,13 @@ class ModelTransport:
     def _set(self, name: str, value: int) -> None:
         self._registers[register(name).offset] = value & 0xFFFFFFFF
 
+    def _is_timestamp(self, address: int) -> bool:
+        slot, rest = divmod(address - TIMESTAMPS_OFFSET, 4)
+        return 0 <= slot < self.config.timestamps and not rest
+
     def read32(self, address: int) -> int:
         """Return the value of the register at a byte offset; raise OSError if there is none."""
-        if TIMESTAMPS_OFFSET <= address < TIMESTAMPS_OFFSET + 4 * self.config.timestamps:
+        if self._is_timestamp(address):
             return 0
         if address not in self._registers:
             raise OSError(f"there is no register at {address:#x}")
@@ -68,7 +71,9 @@ class ModelTransport:
     def write32(self, address: int, value: int) -> None:
         """Write the register at a byte offset; raise OSError if it is read-only or missing."""
         found = self._table.get(address)
-        if found is None or found.access is Access.R or address >= WINDOW_BYTES:
+        if found is None and not self._is_timestamp(address):
+            raise OSError(f"there is no register at {address:#x}")
+        if found is None or found.access is Access.R:
             raise OSError(f"the register at {address:#x} is read-only")
         if found.name == "CONTROL":
             self._control(value)
@@ -129,7 +134,7 @@ class ModelTransport:
         self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
 
     def _require(self, address: int, size: int) -> None:
-        if address + size > self.memory_bytes:
+        if not 0 <= address <= address + size <= self.memory_bytes:
             raise OSError(
                 f"{size} bytes at {address:#x} are outside external memory, which has "
                 f"{self.memory_bytes}"
