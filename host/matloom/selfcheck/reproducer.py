@@ -13,7 +13,8 @@ import numpy as np
 
 from matloom import frontend
 from matloom.arch.config import Config
-from matloom.ir.graph import Graph, Op
+from matloom.ir.attributes import ONNX_INTERPRETERS, REGISTERED, Reference
+from matloom.ir.graph import Graph
 from matloom.ir.text import to_text
 from matloom.schedule import CompileOptions
 from matloom.schedule.choices.record import to_json
@@ -68,13 +69,16 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 def _network(graph: Graph) -> tuple[str, bytes]:
     """Return name and contents of a file with the network: a zip of text and arrays if no other.
 
-    A network with opaque operators is returned as the model file that it was read from.
+    A network with operators that an interpreter runs is returned as the model file that it was read
+    from, which their nodes hold.
     """
     for node in graph.nodes:
-        if node.op is Op.REFERENCE:
+        attributes = node.attributes
+        if isinstance(attributes, Reference) and attributes.interpreters != REGISTERED:
             file = graph.tensors[node.inputs[-1]].data
             assert file is not None
-            return "network.tflite", file.tobytes()
+            onnx = set(attributes.interpreters) <= set(ONNX_INTERPRETERS)
+            return f"network.{'onnx' if onnx else 'tflite'}", file.tobytes()
     try:
         suffix, content = frontend.write(graph)
         return f"network{suffix}", content

@@ -1,6 +1,7 @@
 """The reproducer of a compilation that failed its check."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.compiler import CompileOptions
+from matloom.ir.attributes import REGISTERED, Reference
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
+from matloom.kernels.registered import options_tensor
 from matloom.selfcheck import write_reproducer
 from matloom.toolchain.cache import CacheWarning
 from matloom.verification.random_layers import random_layer
@@ -62,3 +65,28 @@ def test_an_opaque_network_is_its_file(tmp_path, monkeypatch, opaque, config):
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
     folder = write_reproducer(frontend.load(opaque), config, OPTIONS, None, "wrong", 0)
     assert (folder / "network.tflite").read_bytes() == opaque
+
+
+def test_an_opaque_network_of_onnx_is_its_file(tmp_path, monkeypatch, config):
+    control = pytest.importorskip("support.control_onnx")
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    piece, kind = control.Piece("sine"), (1, [1, 4])
+    piece.add("Sin", ["x"], "y")
+    content = control.whole(piece, {"x": kind}, {"y": kind})
+    folder = write_reproducer(frontend.load(content), config, OPTIONS, None, "wrong", 0)
+    assert (folder / "network.onnx").read_bytes() == content
+    assert "compile network.onnx --" in (folder / "failure.json").read_text()
+
+
+def test_a_registered_operator_is_stored_with_its_network(tmp_path, monkeypatch, branches, config):
+    """Its node holds attributes, not a model file."""
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
+    swish = branches.nodes[2]
+    attributes = Reference(operators=("Swish",), reasons=("no stages",), interpreters=REGISTERED)
+    node = replace(swish, op=Op.REFERENCE, inputs=(*swish.inputs, 9), attributes=attributes)
+    nodes = (*branches.nodes[:2], node, branches.nodes[3])
+    tensors = {**branches.tensors, 9: options_tensor("Swish", {"beta": 2})}
+    graph = replace(branches, nodes=nodes, tensors=tensors)
+    folder = write_reproducer(graph, config, OPTIONS, None, "wrong", 0)
+    archive = np.load(folder / "network.zip")
+    assert archive["9"].tobytes() == b'{"beta": 2}'
