@@ -774,16 +774,16 @@ def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
 def post_element_bytes(values: Mapping[str, int]) -> int:
     """Return the size in bytes of the scratchpad elements that a POST reads and writes.
 
-    `values` holds the fields of the POST.
+    `values` holds the fields of the POST. Raises ValueError if `pre_shift` is no number of a format
+    under FLOAT.
     """
     if values.get("rounding") != Rounding.FLOAT:
         return 1 + values.get("words", 0)
-    return next(
-        size
-        for size, only in _POST_ELEMENTS
-        for name, formats in only
-        if name == "pre_shift" and values.get("pre_shift", 0) in formats
-    )
+    number = values.get("pre_shift", 0)
+    for size, only in _POST_ELEMENTS:
+        if any(name == "pre_shift" and number in formats for name, formats in only):
+            return size
+    raise ValueError(f"POST.pre_shift must be the number of a format under FLOAT, not {number}")
 
 
 def post_vectors(values: Mapping[str, int]) -> int:

@@ -301,6 +301,9 @@ def test_elements_of_post():
         rule = Rounding.FLOAT if number else Rounding.DOUBLE
         values = {"rounding": rule, "pre_shift": number}
         assert post_element_bytes(values) == size
+    for number in (0, 1, 31):
+        with pytest.raises(ValueError, match=f"must be the number of a format .*, not {number}$"):
+            post_element_bytes({"rounding": Rounding.FLOAT, "pre_shift": number})
     found = illegal_field(make(pre_shift=6), FLOAT)
     assert found == "POST.pre_shift must be one of 4, 5, 8, not 6"
     assert illegal_field(make(table=1), FLOAT) == "POST.table must be 0 under FLOAT, not 1"
