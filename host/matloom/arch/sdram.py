@@ -251,11 +251,12 @@ SDRAMS = {part.name: part for part in _PARTS}
 def load_sdram(source: "str | SdramPart") -> SdramPart:
     """Return the part that `source` names; an SdramPart is returned unchanged.
 
-    ``2 x NAME`` means two parts side by side. Raises InvalidSdramError for an unknown name.
+    ``2 x NAME`` means two parts side by side. Raises InvalidSdramError for an unknown name, or for
+    a number of parts that is not possible.
     """
     if isinstance(source, SdramPart):
         return source
-    name = source.removeprefix("2 x ")
-    if name not in SDRAMS:
+    count, several, name = source.rpartition(" x ")
+    if name not in SDRAMS or (several and not count.isdecimal()):
         raise InvalidSdramError(f"an SDRAM must be one of {', '.join(SDRAMS)}, not {source!r}")
-    return SDRAMS[name] if name == source else SDRAMS[name].side_by_side(2)
+    return SDRAMS[name].side_by_side(int(count)) if several else SDRAMS[name]

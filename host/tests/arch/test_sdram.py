@@ -82,6 +82,14 @@ def test_two_side_by_side():
     assert load_sdram(part) is part
 
 
+def test_names_of_parts_side_by_side():
+    for count in (1, 2):
+        part = SDRAMS["M12L16161A"].side_by_side(count)
+        assert load_sdram(part.name) == part
+    with pytest.raises(InvalidSdramError, match="data_bits must be 16 or 32, not 48"):
+        load_sdram("3 x M12L16161A")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -109,7 +117,7 @@ def test_a_clock_that_cannot_be_is_refused(clock, latency, message):
         SDRAMS["IS42S16160"].timing(clock, latency)
 
 
-@pytest.mark.parametrize("name", ["MT48", "3 x IS42S16160", " x IS42S16160"])
+@pytest.mark.parametrize("name", ["MT48", "two x IS42S16160", " x IS42S16160", "2 x MT48"])
 def test_an_unknown_part_is_refused(name):
     with pytest.raises(InvalidSdramError, match="an SDRAM must be one of IS42S16160, "):
         load_sdram(name)
