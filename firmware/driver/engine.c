@@ -268,7 +268,8 @@ enum matloom_result matloom_counters(struct matloom_engine* engine,
 
 enum matloom_result matloom_timestamp(struct matloom_engine* engine, uint32_t slot,
                                       uint32_t* cycle) {
-  if (slot >= (MATLOOM_WINDOW_BYTES - MATLOOM_MARKS_OFFSET) / 4u) return MATLOOM_ERROR_ARGUMENT;
-  *cycle = get(engine, MATLOOM_MARKS_OFFSET + 4u * slot);
+  const uint32_t slots = (MATLOOM_WINDOW_BYTES - MATLOOM_TIMESTAMPS_OFFSET) / 4u;
+  if (slot >= slots) return MATLOOM_ERROR_ARGUMENT;
+  *cycle = get(engine, MATLOOM_TIMESTAMPS_OFFSET + 4u * slot);
   return outcome(engine, MATLOOM_OK);
 }

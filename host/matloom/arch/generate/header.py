@@ -84,7 +84,7 @@ def header() -> str:
         f"#define MATLOOM_IDENTITY {IDENTITY:#010x}u",
         f"#define MATLOOM_INTERFACE_VERSION {INTERFACE_VERSION}u",
         f"#define MATLOOM_WINDOW_BYTES {WINDOW_BYTES:#x}u",
-        f"#define MATLOOM_MARKS_OFFSET {TIMESTAMPS_OFFSET:#x}u",
+        f"#define MATLOOM_TIMESTAMPS_OFFSET {TIMESTAMPS_OFFSET:#x}u",
         f"#define MATLOOM_COUNTERS_OFFSET {COUNTERS_OFFSET:#x}u",
         f"#define MATLOOM_COUNTERS {len(COUNTERS)}u",
         "",
