@@ -7,6 +7,7 @@ reports.
 """
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,12 +136,17 @@ class AreaModel:
         self.samples = tuple(samples)
         own = [item for item in samples if item.family == _FAMILY]
         self._weights = [_fit_coefficients(own, number) for number in range(len(RESOURCES))]
-        self._ratios = {item.family: self._ratio(item) for item in samples}
+        self._ratios = {item.family: self._mean_ratios(item.family) for item in samples}
         self._ratios[_FAMILY] = [1.0, 1.0]
         self.errors = {
             name: [self._leave_one_out(own, place, number) for place in range(len(own))]
             for number, name in enumerate(RESOURCES)
         }
+
+    def _mean_ratios(self, family: str) -> list[float]:
+        """Return the mean ratio over a family's samples of each of `RESOURCES`."""
+        found = [self._ratio(item) for item in self.samples if item.family == family]
+        return [statistics.fmean(each) for each in zip(*found, strict=True)]
 
     def _ratio(self, sample: Sample) -> list[float]:
         """Return the measured divided by the predicted number of each of `RESOURCES`."""

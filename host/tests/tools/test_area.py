@@ -55,6 +55,17 @@ def test_other_families_are_in_proportion():
         model.predict(config, "ice40")
 
 
+def test_all_samples_of_a_family_count():
+    twice, thrice = (
+        samples(lambda config, times=times: times * cost(config), "gowin")[:1] for times in (2, 3)
+    )
+    config = load_config("small")
+    known = AreaModel(samples(cost)).predict(config, "ecp5").tables
+    for other in (twice + thrice, thrice + twice):
+        model = AreaModel([*samples(cost), *other])
+        assert model.predict(config, "gowin").tables == pytest.approx(2.5 * known, rel=0.02)
+
+
 def test_kept_syntheses_left_out_are_predicted():
     """Tables within 8 %; predicting the mean is off by 30 % (`test_predicting_the_mean_fails`)."""
     model = load_model()
