@@ -155,10 +155,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the bytes of the tile that needs most: of weights, with inputs, and with outputs.
+        """Return the most bytes that a tile needs: of weights, with inputs, and with outputs.
 
-        `tiled_inputs` is the number of inputs that are loaded tile by tile. `staged` outputs have a
-        buffer of their own, and those of the previous tile are counted as well.
+        The three numbers may be of different tiles. `tiled_inputs` is the number of inputs that are
+        loaded tile by tile. `staged` outputs have a buffer of their own, and those of the previous
+        tile are counted as well.
         """
         key = (tiled_inputs, staged)
         if key not in self.needs:
@@ -171,6 +172,10 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         for number, complete in enumerate(self.completes):
             output_bytes = self.made_bytes[number] if staged and complete else 0
             inputs = weights[number] + tiled_inputs * self.input_ranges[number].size
-            most = max(most, (inputs + output_bytes + before, inputs, weights[number]))
+            most = (
+                max(most[0], weights[number]),
+                max(most[1], inputs),
+                max(most[2], inputs + output_bytes + before),
+            )
             before = output_bytes
-        return most[2], most[1], most[0]
+        return most

@@ -1,10 +1,12 @@
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
+from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.byte_ranges import cut_vector
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.tiles import exec_fields, input_box
@@ -249,3 +251,14 @@ def test_the_last_positions_end_with_a_single_block():
     )
     assert (final.first_block, final.end_block) == (7, 8)
     assert any(tile.end_block - tile.first_block > 2 for tile in others)
+
+
+def test_each_kind_of_bytes_is_of_the_tile_that_needs_most_of_it():
+    """Weights of one tile may exceed the room although another tile needs more in all."""
+    tiles = SimpleNamespace(
+        live_chunk_bytes=[100, 10],
+        input_ranges=[SimpleNamespace(size=1), SimpleNamespace(size=20)],
+        made_bytes=[5, 110],
+        completes=[True, True],
+    )
+    assert BaseTiling._most_bytes(tiles, 1, True) == (100, 101, 10 + 20 + 110 + 5)
