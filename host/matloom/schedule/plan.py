@@ -206,7 +206,7 @@ class Plan:
     params, tables:
         Buffers of parameters that are loaded separately from weights, and of tables, by stage.
     early_fills:
-        Stages whose table is filled early, by the slot before which that happens.
+        Stages whose tables are filled early, by the slot before which that happens.
     input_ranges:
         For each slot and tensor that is read tile by tile, the buffer, and the part that it holds.
     stagings:
@@ -225,7 +225,7 @@ class Plan:
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)
-    early_fills: dict[int, int] = field(default_factory=dict)
+    early_fills: dict[int, tuple[int, ...]] = field(default_factory=dict)
     input_ranges: dict[tuple[int, str], tuple[Buffer, InputRange]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)

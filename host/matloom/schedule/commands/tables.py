@@ -25,9 +25,8 @@ class Tables:
         self._held = dict.fromkeys(_USES, b"")
 
     def fill_early(self, number: int, stages: Sequence[Stage]) -> None:
-        """Fill the table that is to be filled before the tile of a slot, if any."""
-        index = self._plan.early_fills.get(number)
-        if index is not None:
+        """Fill the tables that are to be filled before the tile of a slot, if any."""
+        for index in self._plan.early_fills.get(number, ()):
             self._use(index, stages[index])
 
     def look_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:

@@ -97,8 +97,8 @@ class Builder:
         """Record the buffers that a slot needs."""
         index, tile = slot.stage, slot.number
         stage, cut = self.segment.stages[index], self._tilings[index]
-        if number in self.plan.early_fills:
-            self._add_table(number, self.plan.early_fills[number])
+        for early in self.plan.early_fills.get(number, ()):
+            self._add_table(number, early)
         self._add_weights(number, slot)
         complete = cut.completes[tile]
         if complete:

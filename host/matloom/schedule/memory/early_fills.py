@@ -9,8 +9,8 @@ from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
 
-def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
-    """Return, by slot, the stage whose table is filled before that slot's tile.
+def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
+    """Return, by slot, the stages whose tables are filled before that slot's tile.
 
     The tiles between this slot and the first tile of the stage hide the fill. There are as many as
     that takes, or fewer if the plan begins later or an earlier stage uses the same table.
@@ -20,7 +20,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
         stage = segment.stages[slot.stage]
         if stage.whole_rows or stage.adds_results:
             firsts.setdefault(slot.stage, number)
-    found = {}
+    found: dict[int, tuple[int, ...]] = {}
     for index, at in firsts.items():
         stage = segment.stages[index]
         left = _cycles(stage, segment.config)
@@ -32,7 +32,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
                 break
             at -= 1
             left -= plan.tilings[before.stage].cycles[before.number]
-        found[at] = index
+        found[at] = (*found.get(at, ()), index)
     return found
 
 
