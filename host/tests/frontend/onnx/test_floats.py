@@ -103,6 +103,19 @@ def test_a_network_computes_what_onnx_runtime_does():
         assert np.allclose(session.run(None, {"image": image})[0], result, atol=1e-6)
 
 
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_exponentials_of_large_numbers_do_not_overflow(keepdims):
+    file = FloatFile()
+    made = file.add("ReduceLogSumExp", "image", axes=[1], keepdims=keepdims)
+    content = file.content((2, 5), made)
+    graph = frontend.load_floats(content)
+    rows = np.random.default_rng(1).normal((200, -200), 3, (4, 5, 2)).transpose(0, 2, 1)
+    (results,) = outputs_of(graph, {graph.inputs[0]: rows.astype(np.float32)})
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for row, result in zip(rows.astype(np.float32), results, strict=True):
+        np.testing.assert_allclose(session.run(None, {"image": row})[0], result, rtol=1e-6)
+
+
 def odd_ones():
     """Return a network of operators that a file may have in several forms."""
     file = FloatFile()

@@ -29,14 +29,18 @@ class _Parts:
         self.made.append(replace(self.node, op=op, inputs=inputs, outputs=(name,), options=options))
         return name
 
-    def reduce(self, op: str, name: str) -> str:
-        """Add a reduction of a value along the original's axes; return the name of its output."""
+    def reduce(self, op: str, name: str, **options: object) -> str:
+        """Add a reduction of a value along the original's axes; return the name of its output.
+
+        `options` replace those of the original.
+        """
         self.made.append(
             replace(
                 self.node,
                 op=op,
                 inputs=(name, *self.node.inputs[1:]),
                 outputs=(f"{self.node.output}/{len(self.made)}",),
+                options={**self.node.options, **options},
             )
         )
         return self.made[-1].output
@@ -67,10 +71,16 @@ def _norm(parts: _Parts) -> None:
 
 
 def _log_sum(parts: _Parts) -> None:
+    parts.add("Log", parts.reduce("ReduceSum", parts.node.source))
+
+
+def _log_sum_of_exponentials(parts: _Parts) -> None:
+    """Decompose ReduceLogSumExp; the maximum is subtracted first, so that nothing overflows."""
     source = parts.node.source
-    if parts.node.op == "ReduceLogSumExp":
-        source = parts.add("Exp", source)
-    parts.add("Log", parts.reduce("ReduceSum", source))
+    most = parts.reduce("ReduceMax", source, keepdims=1)
+    shares = parts.add("Exp", parts.add("Sub", source, most))
+    logarithm = parts.add("Log", parts.reduce("ReduceSum", shares))
+    parts.add("Add", logarithm, parts.reduce("ReduceMax", source))
 
 
 def _least(parts: _Parts) -> None:
@@ -120,7 +130,7 @@ DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
     "ReduceL1": _magnitude_sum,
     "ReduceL2": _norm,
     "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum,
+    "ReduceLogSumExp": _log_sum_of_exponentials,
     "ReduceMin": _least,
     "ReduceSumSquare": _square_sum,
     "Sum": _sum,
