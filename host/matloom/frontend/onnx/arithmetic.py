@@ -18,13 +18,13 @@ Shape = tuple[int, ...]
 def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
     """Return the number of multiply-accumulates of operators of a model; 0 if unknown.
 
-    `positions` selects operators by their indices in the graph. If it is empty, `names` must list
-    all operators of the graph.
+    `names` are the operators' names, and `positions` their indices in the graph. If `positions` is
+    empty, `names` must list all operators of the graph.
     """
     graph = parse(content).graph
     shapes = _shapes(graph)
-    places = positions or range(len(names))
-    return [_macs(graph.node[at], shapes) for at in places]
+    places = positions or range(len(graph.node))
+    return [_macs(graph.node[at], shapes) for _name, at in zip(names, places, strict=True)]
 
 
 def _shapes(graph: Any) -> dict[str, Shape]:

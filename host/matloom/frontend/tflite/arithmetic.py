@@ -21,7 +21,7 @@ def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
     `positions` is empty, `names` must list all operators of the subgraph.
     """
     subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
-    places = positions or range(len(names))
+    places = positions or range(subgraph.OperatorsLength())
     return [
         _macs(name, subgraph, subgraph.Operators(at))
         for name, at in zip(names, places, strict=True)

@@ -14,6 +14,7 @@ import matloom
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.arithmetic import onnx_macs
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.probe import keep_processes
@@ -72,6 +73,17 @@ def test_a_network_of_floats_is_onnx_runtimes():
     ]
     assert "on ONNX Runtime" in layers[0].reason
     assert layers[0].macs == 2 * 3 * 5 * 4 * 2 * 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("names", "places", "length"),
+    [(["Conv"], (), "longer"), (["Conv"], (0, 1), "longer"), (["Conv", "Relu"], (0,), "shorter")],
+)
+def test_macs_of_names_at_other_places_are_refused(names, places, length):
+    content = convolution(2).SerializeToString()
+    assert onnx_macs(content, ["Conv", "Relu"], ()) == onnx_macs(content, ["Conv", "Relu"], (0, 1))
+    with pytest.raises(ValueError, match=f"argument 2 is {length}"):
+        onnx_macs(content, names, places)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Multiply-accumulates of operators from the file, compared with counts by hand."""
 
+import pytest
+
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.runtime import compile
@@ -18,6 +20,9 @@ def test_the_digits():
     content = NETWORK.read_bytes()
     assert file_macs(content, NAMES, ()) == counts
     assert file_macs(content, [NAMES[4], NAMES[7]], (4, 7)) == [counts[4], counts[7]]
+    for names, places in ((NAMES[:4], ()), (NAMES[:1], (4, 7))):
+        with pytest.raises(ValueError, match="argument 2 is longer"):
+            file_macs(content, names, places)
 
 
 def test_an_lstm(wild):
