@@ -41,8 +41,10 @@ def expected_seconds(proof: Proof) -> float:
     parameters, or else the median of all units.
     """
     known = _load_durations()
+    if proof.unit in known:
+        return known[proof.unit]
     alike = [known[unit] for unit in known if _class_of(unit) == _class_of(proof.unit)]
-    return known.get(proof.unit) or max(alike, default=statistics.median(known.values()))
+    return max(alike, default=statistics.median(known.values()))
 
 
 if __name__ == "__main__":
