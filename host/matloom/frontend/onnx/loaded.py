@@ -13,7 +13,10 @@ from matloom.kernels.onnx_sessions import optimise_onnx
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNode:
-    """Node of an ONNX graph; `inputs` and `outputs` are numbers from `LoadedNodes.places`."""
+    """Node of an ONNX graph; `inputs` and `outputs` are numbers from `LoadedNodes.places`.
+
+    An absent input has -1; an absent output has the number of the absent value.
+    """
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -30,7 +33,7 @@ class LoadedNodes:
     operators:
         Nodes in the order of the graph.
     constants, outputs:
-        Value numbers of the constants (including the absent value) and of the outputs.
+        Value numbers of the constants and of the outputs.
     """
 
     def __init__(self, graph: Any, places: dict[str, int]):
@@ -43,12 +46,12 @@ class LoadedNodes:
             places.setdefault(item.name, len(places))
         self.operators = [
             NamedNode(
-                inputs=tuple(places[name] for name in node.input),
+                inputs=tuple(places[name] if name else -1 for name in node.input),
                 outputs=tuple(places[name] for name in node.output),
             )
             for node in self._graph.node
         ]
-        self.constants = frozenset(places[name] for name in (*self._values, "") if name in places)
+        self.constants = frozenset(places[name] for name in self._values if name in places)
         self.outputs = frozenset(places[item.name] for item in self._graph.output)
 
     def checksum(self, nodes: Iterable[int]) -> int:
