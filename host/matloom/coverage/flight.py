@@ -42,8 +42,8 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
 
     An instruction is in flight from its issue to its completion. One that completes in the cycle in
     which another is issued was not in flight with it. An instruction overtakes those issued before
-    it that complete after it; if two complete in the same cycle, the unit that is first in `UNITS`
-    counts as first.
+    it that complete in a later cycle; those that complete in the same cycle are listed in the order
+    of `UNITS`.
 
     Raises
     ------
@@ -58,17 +58,15 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
     completed: list[int] = []
     points: set[Point] = set()
     for event in sorted(events, key=lambda event: (event.cycle, not event.done)):
-        for unit, numbers in waiting.items():
-            if not event.done >> unit & 1:
-                continue
-            if not numbers:
-                raise ValueError(
-                    f"{UNITS[unit].name} completed an instruction that it was never given"
-                )
-            number = numbers.pop(0)
-            completed.append(number)
-            earlier = [each for others in waiting.values() for each in others if each < number]
-            points.update(f"{kinds[number]} overtakes {kinds[each]}" for each in earlier)
+        done = _take_completed(event, waiting)
+        completed += done
+        left = [each for numbers in waiting.values() for each in numbers]
+        points.update(
+            f"{kinds[number]} overtakes {kinds[each]}"
+            for number in done
+            for each in left
+            if each < number
+        )
         for unit in waiting:
             if not event.issued >> unit & 1:
                 continue
@@ -80,3 +78,15 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
             points.update(f"{kinds[each]} then {kinds[issued]}" for each in under_way)
             waiting[unit].append(issued)
     return Flight(completed=tuple(completed), points=frozenset(points))
+
+
+def _take_completed(event: Event, waiting: dict[int, list[int]]) -> list[int]:
+    """Remove the instructions that completed in an event from `waiting`; return them by unit."""
+    done = []
+    for unit, numbers in waiting.items():
+        if not event.done >> unit & 1:
+            continue
+        if not numbers:
+            raise ValueError(f"{UNITS[unit].name} completed an instruction that it was never given")
+        done.append(numbers.pop(0))
+    return done

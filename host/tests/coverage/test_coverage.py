@@ -99,6 +99,16 @@ def test_instructions_under_way_together_are_pairs():
     assert flight.points == {"LOAD fill then STORE", "STORE overtakes LOAD fill"}
 
 
+@pytest.mark.parametrize("units", [(1, 8), (8, 1)])
+def test_units_that_complete_together_do_not_overtake(units):
+    """Whichever comes first in the list of units."""
+    program = [{1: load(fill=1), 8: STORE}[unit] for unit in units]
+    events = [Event(cycle=at, issued=unit) for at, unit in enumerate(units)]
+    flight = trace_flight([*program, END], [*events, Event(cycle=9, done=1 | 8)])
+    assert flight.completed == ((0, 1) if units == (1, 8) else (1, 0))
+    assert not any("overtakes" in point for point in flight.points)
+
+
 def test_events_of_another_program_are_refused():
     with pytest.raises(ValueError, match="instruction 0 was issued to the wrong unit"):
         trace_flight([STORE], [Event(cycle=1, issued=1)])
