@@ -1,20 +1,22 @@
 """Proves claims about configurations: python -m matloom_rtl.formal nano --minutes 20.
 
-Exits with 1 if a claim fails or its induction does. `--report` writes the outcomes to a JSON file:
-each distinct claim once, with its configurations.
+Exits with 1 if a claim fails or its induction does, or if no claim is proven, as without a solver.
+Claims for which the time was too short (TIMEOUT, NOT RUN) do not change that. `--report` writes the
+outcomes to a JSON file: each distinct claim once, with its configurations.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from matloom.arch.config import load_config
 from matloom_rtl.formal.choice import choose
-from matloom_rtl.formal.engine import FAILED, NOT_PROVEN
+from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, PROVEN
 from matloom_rtl.formal.runner import run
 
-__all__ = ["merge_results"]
+__all__ = ["exit_status", "merge_results"]
 
 #: Default configurations, those of `make formal`: the presets, a wide array with a wide bus, and
 #: all number formats.
@@ -73,7 +75,12 @@ def main() -> int:
     if arguments.report:
         report = {"configs": list(found), "quick": arguments.quick, "claims": claims}
         arguments.report.write_text(json.dumps(report, indent=2) + "\n")
-    return int(FAILED in verdicts or NOT_PROVEN in verdicts)
+    return exit_status(verdicts)
+
+
+def exit_status(verdicts: Collection[str]) -> int:
+    """Return 1 if a claim fails or its induction does, or if no claim is proven; else 0."""
+    return int(FAILED in verdicts or NOT_PROVEN in verdicts or PROVEN not in verdicts)
 
 
 if __name__ == "__main__":

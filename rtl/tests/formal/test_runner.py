@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
-from matloom_rtl.formal.__main__ import merge_results
-from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, NOT_RUN, PROVEN, Result
+from matloom_rtl.formal.__main__ import exit_status, merge_results
+from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, NOT_RUN, PROVEN, TIMEOUT, Result
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.formal.runner import run_proofs
 from support.folders import FOLDERS
@@ -65,6 +65,22 @@ def test_a_missing_tool_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("matloom_rtl.formal.runner.missing", lambda: "a tool must be installed")
     (result,) = run_proofs([PROOF], minutes=1, folder=tmp_path)
     assert (result.verdict, result.detail) == (NOT_RUN, "a tool must be installed")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        ([PROVEN, PROVEN], 0),
+        ([PROVEN, TIMEOUT, NOT_RUN], 0),
+        ([PROVEN, FAILED], 1),
+        ([PROVEN, NOT_PROVEN, NOT_RUN], 1),
+        ([NOT_RUN, NOT_RUN], 1),
+        ([TIMEOUT, NOT_RUN], 1),
+        ([], 1),
+    ],
+)
+def test_the_exit_status_tells_that_claims_are_proven(verdicts, status):
+    assert exit_status(verdicts) == status
 
 
 @pytest.fixture
