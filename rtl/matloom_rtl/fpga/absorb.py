@@ -143,13 +143,14 @@ def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users:
         if name.startswith(prefix) and name[len(prefix) :].isdigit() and users[wires[0]]
     ]
     followers = [users[connections[name][0]] for name in outputs]
-    if not outputs or not all(
-        len(each) == 1 and each[0] and _plain(cells[each[0][0]], connections.get(clock))
-        for each in followers
-    ):
+    if not outputs or not all(len(each) == 1 and each[0] for each in followers):
+        return
+    registers = [cells[each[0][0]] for each in followers]
+    wanted = connections.get(clock) or registers[0]["connections"].get("CLK")
+    if not all(_plain(each, wanted) for each in registers):
         return
     if clock not in connections:
-        _connect_clock(cell, cells[followers[0][0][0]]["connections"]["CLK"])
+        _connect_clock(cell, wanted)
     cell["parameters"][parameter[0]] = parameter[1]
     for name, ((register, _input),) in zip(outputs, followers, strict=True):
         connections[name] = cells.pop(register)["connections"]["Q"]
@@ -164,9 +165,9 @@ def _connect_clock(cell: dict, clock: list) -> None:
 
 
 def _plain(cell: dict, clock: list | None) -> bool:
-    """Return whether a cell is a register without enable and reset, initially zero.
+    """Return whether a cell is a register of this clock without enable and reset, initially zero.
 
-    If `clock` is given, the register must have this clock.
+    `clock` is None if the cell is no register.
     """
     return (
         cell["type"] == "TRELLIS_FF"
@@ -174,5 +175,5 @@ def _plain(cell: dict, clock: list | None) -> bool:
         and cell["parameters"]["CLKMUX"] == "CLK"
         and cell["parameters"]["REGSET"] == "RESET"
         and cell["connections"]["LSR"] == ["0"]
-        and clock in (None, cell["connections"]["CLK"])
+        and cell["connections"]["CLK"] == clock
     )

@@ -184,3 +184,14 @@ def test_registers_after_a_product(stages):
     assert block["connections"]["CLK0"] == [2]
     assert block["parameters"]["REG_OUTPUT_CLK"] == "CLK0"
     assert block["parameters"].get("REG_PIPELINE_CLK") == ("CLK0" if taken == 2 else None)
+
+
+def test_registers_of_two_clocks_after_a_product_stay():
+    cells = {
+        "product": cell("MULT18X18D", {}, {"A0": 3}, {"P0": 40, "P1": 41}),
+        "low": register(40, 60),
+        "high": register(41, 61, clock=7),
+    }
+    absorb(cells, {})
+    assert set(cells) == {"product", "low", "high"}
+    assert "CLK0" not in cells["product"]["connections"]
