@@ -29,7 +29,7 @@ class Judgement:
     cycles:
         Predicted cycles of a call.
     noise:
-        Power of the noise of each output before SOFTMAX, as a share of the output's power; summed
+        Power of the noise of an output before SOFTMAX, as a share of the output's power; the mean
         over the outputs.
     varying_noise:
         As `noise`, but as a share of the output's variance over the samples.
@@ -116,8 +116,8 @@ class Judge:
                 expected += share * len(exact)
         return Judgement(
             cycles=int(compile(quantised, self._config, check="none").predicted_cycles),
-            noise=noise,
-            varying_noise=varying,
+            noise=noise / len(self._watched),
+            varying_noise=varying / len(self._watched),
             agreement=agreeing / (rows or 1),
             expected=expected / (rows or 1),
         )
