@@ -126,6 +126,19 @@ def test_bindings_hold_inputs_and_outputs(both):
         assert made.numpy().tolist() == second.tolist()
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [([1, 5], np.float32), ([4], np.float32), ([1, 4], np.float64)]
+)
+def test_an_output_does_not_fit_another_shape_or_type(both, shape, dtype):
+    for module, session in zip((ours, theirs), both, strict=True):
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", ONE)
+        target = module.OrtValue.ortvalue_from_shape_and_type(shape, dtype)
+        binding.bind_ortvalue_output("sum", target)
+        with pytest.raises((UserError, RuntimeError)):
+            session.run_with_iobinding(binding)
+
+
 def test_memory_of_other_devices_is_refused():
     binding = ours.InferenceSession(file("batch"), **FAST).io_binding()
     with pytest.raises(UserError, match="must be 'cpu', not 'cuda'"):

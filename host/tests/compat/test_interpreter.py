@@ -96,6 +96,19 @@ def test_values_are_litert_s(ours, theirs):
     np.testing.assert_array_equal(runner(image=IMAGE)["probabilities"], expected)
 
 
+def test_allocating_again_keeps_values_as_in_litert(ours, theirs):
+    """Neither sets them to zero if no shape has changed."""
+    for each in (ours, theirs):
+        each.set_tensor(0, IMAGE)
+        each.invoke()
+        each.resize_tensor_input(0, IMAGE.shape)
+        each.allocate_tensors()
+    np.testing.assert_array_equal(ours.get_tensor(0), theirs.get_tensor(0))
+    (result,) = ours.get_output_details()
+    found, expected = (each.get_tensor(result["index"]) for each in (ours, theirs))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_tensors_inside_are_kept_on_request(theirs):
     kept = matloom.Interpreter(
         model_content=NETWORK.read_bytes(), experimental_preserve_all_tensors=True, **FAST
