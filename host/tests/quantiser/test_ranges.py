@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Softmax
+from matloom.ir.attributes import Activation, Axis, BatchMatmul, FullyConnected, Softmax
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
@@ -161,3 +161,22 @@ def test_operands_of_products_have_zero_point_zero():
     assert zeros[Op.FULLY_CONNECTED] == 0
     assert zeros[Op.SOFTMAX] == -128
     assert made.report.outputs[0].sqnr_db > 25
+
+
+@pytest.mark.parametrize("op", [Op.CONCATENATION, Op.MAXIMUM])
+def test_fixed_scales_that_differ_are_converted_to_one(op):
+    """SOFTMAX and TANH keep their own; what joins them has one that covers both."""
+    builder = GraphBuilder("two")
+    given = builder.input("x", (1, 8), "float32")
+    matrix = builder.constant(np.eye(8, dtype=np.float32))
+    bias = builder.constant(np.zeros(8, np.float32))
+    dense = builder.add(Op.FULLY_CONNECTED, [given, matrix, bias], FullyConnected())
+    ends = [builder.add(Op.SOFTMAX, [dense], Softmax(beta=1.0)), builder.add(Op.TANH, [dense])]
+    joined = (Axis(axis=1),) if op is Op.CONCATENATION else ()
+    graph = builder.graph(builder.add(op, ends, *joined))
+    samples = np.random.default_rng(0).normal(0, 1, (50, 8)).astype(np.float32)
+    made = quantise(graph, samples)
+    scales = {node.op: made.graph.tensors[node.output].scale for node in made.graph.nodes}
+    assert (scales[Op.SOFTMAX], scales[Op.TANH]) == (1 / 256, 1 / 128)
+    assert [node.op for node in made.graph.nodes].count(Op.QUANTIZE) == 2
+    assert made.report.outputs[0].sqnr_db > 35
