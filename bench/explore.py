@@ -21,7 +21,7 @@ from worker_arguments import add_workers, workers_of
 from matloom.cli.fitting import board_part
 from matloom.tools import explore
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
-from matloom.workers import kept
+from matloom.workers import reused_executor
 
 BOARD = "ulx3s-85f"
 
@@ -63,7 +63,7 @@ def main() -> None:
     grid = grid[: arguments.grid]
     # Only engines that both know.
     explore.engine_space = lambda: list(grid)
-    with kept(workers_of(arguments).make) as make:
+    with reused_executor(workers_of(arguments).make) as make:
         begin, cpu = time.monotonic(), time.process_time()
         found = exploration("points.jsonl").run(arguments.points, make)
         seconds, used = time.monotonic() - begin, time.process_time() - cpu

@@ -51,8 +51,8 @@ from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.measure import mcnemar, sqnr_db
 from matloom.quantiser.prepare import prepare
 from matloom.quantiser.relevant_values import clamp_to_relevant
+from matloom.quantiser.run_nodes import run_nodes
 from matloom.quantiser.samples import split_samples
-from matloom.quantiser.sweep import sweep
 from matloom.tools.bench import collection
 from matloom.tools.metrics import wilson
 from support.reports import parse_with_report, read_report, write_report
@@ -207,7 +207,7 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
     found: dict[str, Array] = {}
     last = samples
     given = {number: integers_of(graph.tensors[number], samples)}
-    for _at, node, known in sweep(graph, given):
+    for _at, node, known in run_nodes(graph, given):
         for made in node.outputs:
             values = real(graph.tensors[made], known[made])
             found[short_name(graph.tensors[made].name)] = values

@@ -21,7 +21,7 @@ from matloom.quantiser.measure import outputs_of_both
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.rounding import quadratic_form, round_weights
-from matloom.quantiser.sweep import outputs_of, sweep
+from matloom.quantiser.run_nodes import outputs_of, run_nodes
 
 
 def two_in_four(weights: Array, form: Array) -> Array:
@@ -52,7 +52,7 @@ def lost_variance(weights: Array, pruned_weights: Array, form: Array) -> float:
 def sparse_network(case: Case) -> Graph:
     """Return the float network with 2:4 sparse weights; print what each layer loses."""
     graph, tensors = case.graph, dict(case.graph.tensors)
-    for _at, node, known in sweep(graph, {graph.inputs[0]: case.calibration}):
+    for _at, node, known in run_nodes(graph, {graph.inputs[0]: case.calibration}):
         if node.op not in NARROW:
             continue
         number, data = node.inputs[1], known[node.inputs[0]]

@@ -27,7 +27,7 @@ from matloom.runtime import load
 from matloom.tools.interface import random_arrays
 from matloom.tuner.study import new_study, runs_of
 from matloom.tuner.tune import Budget, tune
-from matloom.workers import kept
+from matloom.workers import reused_executor
 from support.reports import parse_with_report, read_report, write_report
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,7 +48,7 @@ def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[
     if not 0 < cycles <= given.cycles:
         return None
     begin, wall = time.process_time(), time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, kept(workers_of(given).make) as make:
+    with tempfile.TemporaryDirectory() as folder, reused_executor(workers_of(given).make) as make:
         budget = Budget(trials=given.trials, until=wall + given.seconds, measured=given.measured)
         found = tune(study, Path(folder) / "journal", budget, make)
     result = {

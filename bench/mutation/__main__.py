@@ -20,7 +20,7 @@ from pathlib import Path
 
 from worker_arguments import add_workers, workers_of
 
-from matloom.workers import Tasks, kept
+from matloom.workers import TaskRunner, reused_executor
 from mutation.campaign import Campaign
 from mutation.trial import try_mutant
 from mutation.units import ROOT, UNITS
@@ -58,12 +58,12 @@ def main() -> None:
         options.error(
             f"--only must name units or folders, such as {UNITS[0]}, not {arguments.only}"
         )
-    with kept(workers.make) as make:
+    with reused_executor(workers.make) as make:
         campaign = Campaign(
             total=arguments.total,
             seed=arguments.seed,
             path=arguments.report,
-            tasks=Tasks(make=make, at_once=workers.at_once),
+            tasks=TaskRunner(make=make, at_once=workers.at_once),
             # A worker of a cluster may have imported the hardware for another task.
             run=partial(in_own_process, try_mutant) if workers.cluster else try_mutant,
         )

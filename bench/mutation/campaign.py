@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from matloom.workers import Tasks
+from matloom.workers import TaskRunner
 from mutation import chip
 from mutation.rules import Mutant
 from mutation.trial import Outcome, Trial, as_record, run_tests, try_mutant
@@ -44,7 +44,9 @@ class Campaign:
         Where tests run on mutants, and the task that runs them there.
     """
 
-    def __init__(self, *, total: int, seed: int, path: Path, tasks: Tasks, run: Run = try_mutant):
+    def __init__(
+        self, *, total: int, seed: int, path: Path, tasks: TaskRunner, run: Run = try_mutant
+    ):
         self._seed, self._shares, self._path = seed, shares(total), path
         self._tasks, self._run = tasks, run
         self.report = _read(path, {"seed": seed, "total": total, "mutants": {}})

@@ -12,7 +12,7 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.operators import OPERATORS
 from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.precisions import NARROW
-from matloom.quantiser.sweep import sweep
+from matloom.quantiser.run_nodes import run_nodes
 
 #: Largest weight, by the precision of convolutions and dense layers; others have eight bits.
 _MOST = {"i8xi8": 127, "i8xi4": 7}
@@ -86,6 +86,6 @@ class IntegerNetwork:
         (number,) = graph.inputs
         given = {number: integers_of(graph.tensors[number], samples)}
         found = dict(given)
-        for _at, node, known in sweep(graph, given):
+        for _at, node, known in run_nodes(graph, given):
             found.update((made, known[made]) for made in node.outputs)
         return {at: real(graph.tensors[at], array) for at, array in found.items()}

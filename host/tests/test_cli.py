@@ -278,7 +278,7 @@ LONG = {
     ("compare", "digits"): "matloom.tools.compare.compare",
     ("precision", "digits", "--precision", "i8xi4"): "matloom.tools.precision.precision_report",
     ("replay", "streams:1"): "matloom.verification.replays.replay",
-    ("fit", "ulx3s-85f"): "matloom.tools.fit.Fit.search",
+    ("fit", "ulx3s-85f"): "matloom.tools.fit.EngineSearch.search",
 }
 
 

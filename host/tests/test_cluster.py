@@ -14,9 +14,9 @@ from matloom.workers import (
     ClusterError,
     cluster,
     is_address,
-    kept,
     ordered,
     processes,
+    reused_executor,
     run_as_completed,
 )
 
@@ -40,7 +40,7 @@ def test_an_executor_is_kept_until_a_worker_dies(tmp_path):
         made.append(processes(1))
         return made[-1]
 
-    with kept(make) as again:
+    with reused_executor(make) as again:
         assert ordered(abs, [-1, 2], again) == [1, 2]
         assert ordered(abs, [-3], again) == [3]
         assert len(made) == 1
@@ -103,7 +103,7 @@ def refuses(number):
 def test_two_workers_do_what_two_processes_do(address, tmp_path):
     make = partial(cluster, address)
     with workers_of(address, tmp_path, "one"), workers_of(address, tmp_path, "two"):
-        with kept(make) as again:
+        with reused_executor(make) as again:
             used = set(ordered(pid, range(40), again))
             assert ordered(partial(dies_once, tmp_path), range(8), again) == [
                 number * number for number in range(8)
@@ -129,7 +129,7 @@ def test_a_search_is_the_same_on_a_cluster(address, tmp_path):
 
     def found(name, make):
         search = Tuning(study=study, number=0, journal=tmp_path / name, seed=3)
-        with kept(make) as again:
+        with reused_executor(make) as again:
             best = search.run(32, again)
         return best, sorted((tmp_path / name).read_text().splitlines())
 

@@ -134,7 +134,7 @@ def explore(
 def _run(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
     """Explore engines, and show progress."""
     from matloom.terminal.progress import progress
-    from matloom.workers import kept
+    from matloom.workers import reused_executor
 
     done = [0]
 
@@ -146,7 +146,7 @@ def _run(exploration: "Exploration", points: int, workers: Workers) -> list["Exp
 
     with (
         progress(f"exploring {exploration.part.board}", detail=far),
-        kept(workers.make) as make,
+        reused_executor(workers.make) as make,
     ):
         return exploration.run(points, make, note)
 
@@ -184,7 +184,7 @@ def _confirm(
     """Measure the points of the front by synthesis, or placement and routing."""
     from matloom.terminal.progress import progress
     from matloom.tools.confirmation import Confirmation
-    from matloom.workers import kept
+    from matloom.workers import reused_executor
 
     name, task = kind
     done = [0]
@@ -199,9 +199,9 @@ def _confirm(
     resources = {"nextpnr": 1.0} if name == "routing" else None
     with (
         progress(f"{name} of the front", detail=lambda: f"{done[0]} of {len(best)} engines"),
-        kept(lambda: workers.make(resources)) as make,
+        reused_executor(lambda: workers.make(resources)) as make,
     ):
-        return confirmation.of(best, make, note)
+        return confirmation.measure(best, make, note)
 
 
 def _write(exploration: "Exploration", points: list["ExploredPoint"], folder: Path) -> None:

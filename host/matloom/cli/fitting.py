@@ -51,9 +51,9 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     syntheses, whose error is printed. Pass the name of an engine in the table to build --config.
     """
     from matloom.terminal.progress import progress
-    from matloom.tools.fit import Fit
+    from matloom.tools.fit import EngineSearch
 
-    wanted = Fit(part=board_part(board, freq))
+    wanted = EngineSearch(part=board_part(board, freq))
     graph = _read_graph(network)
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()

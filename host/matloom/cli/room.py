@@ -41,9 +41,9 @@ def require_capacity(board: str, text: str, freq: float | None) -> None:
     Multipliers and block RAMs are exact, so tables and flip-flops may exceed the device by the
     model's error.
     """
-    from matloom.tools.fit import Fit
+    from matloom.tools.fit import EngineSearch
 
-    wanted = Fit(part=board_part(board, freq))
+    wanted = EngineSearch(part=board_part(board, freq))
     engine, worst = wanted.candidate(text), wanted.model.worst()
     error = {"tables": worst["COMB"], "flip-flops": worst["FF"]}
     uses = {} if engine is None else engine.uses

@@ -138,7 +138,7 @@ def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) ->
     from matloom.compiler.winners import keep, winners_folder
     from matloom.terminal.progress import progress
     from matloom.tuner.tune import Budget, tune
-    from matloom.workers import kept
+    from matloom.workers import reused_executor
 
     folder = winners_folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) ->
     journal = folder / f"{study.digest}.jsonl"
     with (
         progress(f"tuning {network.name}", detail=lambda: state[0]),
-        kept(workers.make) as make,
+        reused_executor(workers.make) as make,
     ):
         found = tune(study, journal, budget, make, seed=limits.seed, note=note)
     if found.winner is not None:

@@ -78,16 +78,16 @@ def _print_outcome(verification: "Verification") -> None:
 def _verify(verification: "Verification", folder: Path, workers: Workers) -> None:
     """Run the steps, and show progress."""
     from matloom.verification import campaign
-    from matloom.workers import Tasks, kept
+    from matloom.workers import TaskRunner, reused_executor
 
-    with kept(workers.make) as make:
+    with reused_executor(workers.make) as make:
         campaign.verify(
             verification,
             linter=_lint,
             prover=_prover(),
             folder=folder,
             say=lambda line: say(line, err=True),
-            tasks=Tasks(make=make, at_once=workers.at_once),
+            tasks=TaskRunner(make=make, at_once=workers.at_once),
         )
 
 

@@ -26,12 +26,12 @@ class Workers:
         return _CLUSTER_TASKS if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
-        """Return `Tasks.in_order` on the cluster; None if there is none."""
-        from matloom.workers import Tasks
+        """Return `TaskRunner.in_order` on the cluster; None if there is none."""
+        from matloom.workers import TaskRunner
 
         if self.cluster is None:
             return None
-        return Tasks(make=partial(self.make, resources), at_once=self.at_once).in_order
+        return TaskRunner(make=partial(self.make, resources), at_once=self.at_once).in_order
 
     def make(self, resources: dict[str, float] | None = None) -> Executor:
         """Return an executor (`matloom.workers`).

@@ -221,6 +221,6 @@ def scratchpad(profile: Profile) -> Markup:
 
 def _box(holding: Holding, clock: _Clock, offset: int, count: int) -> str:
     x = clock.x(offset + holding.start)
-    width = max(0.4, clock.x(offset + holding.until) - x)
+    width = max(0.4, clock.x(offset + holding.last_read) - x)
     top, bottom = (6 + _MAP_HEIGHT * place / count for place in (holding.first, holding.end))
     return f"M{x:.1f} {top:.1f}h{width:.1f}v{bottom - top:.1f}h-{width:.1f}z"

@@ -27,7 +27,7 @@ class Holding:
     -------
     first, end:
         Indices of the pieces, half open.
-    start, until:
+    start, last_read:
         Times of the first write and of the last read, in cycles.
     content:
         Index into `CONTENTS`.
@@ -38,7 +38,7 @@ class Holding:
     first: int
     end: int
     start: int
-    until: int
+    last_read: int
     content: int
     layer: int
 
@@ -90,7 +90,7 @@ class _PieceStates:
 
     def __init__(self, count: int) -> None:
         self._start = np.full(count, -1, np.int64)
-        self._until = np.full(count, -1, np.int64)
+        self._last_read = np.full(count, -1, np.int64)
         self._owner = np.full(count, -1, np.int64)
         self._content = np.zeros(count, np.int64)
 
@@ -100,32 +100,34 @@ class _PieceStates:
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
         yield from self._end_of(ended)
-        self._start[ended], self._until[ended] = time, -1
+        self._start[ended], self._last_read[ended] = time, -1
         self._owner[ended], self._content[ended] = owner, content
 
     def read(self, pieces: slice, time: int) -> None:
         """Record a read that ends at `time`."""
-        until = self._until[pieces]
-        np.maximum(until, time, out=until)
+        last_read = self._last_read[pieces]
+        np.maximum(last_read, time, out=last_read)
 
     def end(self) -> Iterator[Holding]:
         """Yield the holdings that no write has ended."""
         yield from self._end_of(np.arange(len(self._start)))
 
     def _end_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
-        read = pieces[(self._until[pieces] > self._start[pieces]) & (self._until[pieces] >= 0)]
+        read = pieces[
+            (self._last_read[pieces] > self._start[pieces]) & (self._last_read[pieces] >= 0)
+        ]
         if not len(read):
             return
-        table = np.stack([self._start, self._until, self._owner, self._content], axis=1)[read]
+        table = np.stack([self._start, self._last_read, self._owner, self._content], axis=1)[read]
         apart = (np.diff(read) != 1) | (np.diff(table, axis=0) != 0).any(axis=1)
         edges = [0, *(np.flatnonzero(apart) + 1), len(read)]
         for low, high in pairwise(edges):
-            start, until, owner, content = table[low].tolist()
+            start, last_read, owner, content = table[low].tolist()
             yield Holding(
                 first=int(read[low]),
                 end=int(read[high - 1]) + 1,
                 start=max(0, start),
-                until=until,
+                last_read=last_read,
                 content=content,
                 layer=owner,
             )
@@ -137,7 +139,7 @@ def occupied_bytes(timeline: Timeline, config: Config) -> list[tuple[int, int]]:
     for each in holdings(timeline, config):
         pieces = each.end - each.first
         changes[each.start] = changes.get(each.start, 0) + pieces
-        changes[each.until] = changes.get(each.until, 0) - pieces
+        changes[each.last_read] = changes.get(each.last_read, 0) - pieces
     found, now, size = [], 0, piece_bytes(config)
     for time in sorted(changes):
         now += changes[time]

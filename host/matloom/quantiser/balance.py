@@ -11,7 +11,7 @@ from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.relevant_values import clamp_to_relevant
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from matloom.terminal.progress import note
 
 

@@ -17,8 +17,8 @@ from matloom.quantiser.layer import RoundedLayer, bias_tensor, round_layer, weig
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range
 from matloom.quantiser.relevant_values import clamp_to_relevant
+from matloom.quantiser.run_nodes import inputs_of_layers, last_uses, run_on_samples
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
-from matloom.quantiser.sweep import inputs_of_layers, last_uses, run_on_samples
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,8 +15,8 @@ from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.ranges import Range, choose_range, grid_range
 from matloom.quantiser.relevant_values import clamp_to_relevant
+from matloom.quantiser.run_nodes import run_nodes
 from matloom.quantiser.scales import LEVELS, shared_ranges
-from matloom.quantiser.sweep import sweep
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,7 +58,7 @@ def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
         for number, array in inputs.items()
         if graph.tensors[number].dtype == "float32"
     }
-    for _at, node, values in sweep(graph, inputs):
+    for _at, node, values in run_nodes(graph, inputs):
         for number in node.outputs:
             if graph.tensors[number].dtype != "float32":
                 continue
@@ -86,7 +86,7 @@ def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
 def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """Return the largest magnitude in each channel of tensors that can be balanced, by number."""
     balanced, peaks = equalised_tensors(graph), {}
-    for _at, node, values in sweep(graph, inputs):
+    for _at, node, values in run_nodes(graph, inputs):
         for number in balanced.intersection(node.outputs):
             axes = tuple(range(values[number].ndim - 1))
             peaks[number] = np.abs(values[number]).max(axis=axes)

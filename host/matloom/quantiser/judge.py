@@ -13,8 +13,8 @@ from matloom.quantiser.expected import expected_share
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.relevant_values import clamp_to_relevant
+from matloom.quantiser.run_nodes import outputs_of
 from matloom.quantiser.samples import SampleSplit
-from matloom.quantiser.sweep import outputs_of
 
 #: Operators at an output whose input is measured instead, because they squash noise.
 _SQUASHED = (Op.LOG_SOFTMAX, Op.LOGISTIC, Op.SOFTMAX)

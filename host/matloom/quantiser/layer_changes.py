@@ -18,7 +18,7 @@ from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.rewrite_layers import CHANNELS, FormChange
 from matloom.quantiser.rounding import quadratic_form
-from matloom.quantiser.sweep import sweep
+from matloom.quantiser.run_nodes import run_nodes
 from matloom.terminal.progress import note
 
 #: Maximum number of ranks to try for a form.
@@ -54,7 +54,7 @@ def layer_changes(
             changes += layer.removals(cycles, step, chains[node.output])
         return {"changes": [asdict(each) for each in changes]}
 
-    for _at, node, values in sweep(graph, inputs):
+    for _at, node, values in run_nodes(graph, inputs):
         if node.op not in NARROW or graph.tensors[node.inputs[1]].data is None:
             continue
         if graph.tensors[node.output].dtype == "float32":

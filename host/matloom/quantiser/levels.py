@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.quantiser.measure import Closeness
-from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, choose_point
+from matloom.quantiser.search import EXACT, LEVEL_POINTS, Goal, Search, choose_point
 from matloom.quantiser.trials import MixedPoint
 
 
@@ -33,7 +33,7 @@ class Level:
 
 def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
     """Yield the name and the mixture of each level below the requested one, if one is requested."""
-    for name, points in BOOSTS.items():
+    for name, points in LEVEL_POINTS.items():
         if search.target.level in (None, name):
             return
         whole = next(point for point in search.points if not point.layers)

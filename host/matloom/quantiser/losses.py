@@ -14,7 +14,7 @@ from matloom.quantiser.build import BuildStep
 from matloom.quantiser.expected import expected_share
 from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.relevant_values import clamp_to_relevant
-from matloom.quantiser.sweep import last_uses, outputs_of
+from matloom.quantiser.run_nodes import last_uses, outputs_of
 
 #: Maximum number of samples on which the rest of the network runs again after each operator.
 _MOST_SAMPLES = 128

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.integers import integers_of, real
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from matloom.tools.metrics import ranks, wilson
 
 #: Number of samples that run at a time.

@@ -24,7 +24,7 @@ from matloom.quantiser.report import LayerQuality
 from matloom.quantiser.rewrite_layers import compress_network
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.scales import LEVELS
-from matloom.quantiser.search import BOOSTS, REWRITTEN, Goal, Search, search
+from matloom.quantiser.search import LEVEL_POINTS, REWRITTEN, Goal, Search, search
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
@@ -139,7 +139,7 @@ class Quantiser:
             made, _layers = self.make(four_bit_layers(point))
             yield Level(
                 name=name,
-                points=BOOSTS[name],
+                points=LEVEL_POINTS[name],
                 layers=point.layers,
                 cycles=point.cycles,
                 outputs=self.outputs(made),

@@ -11,7 +11,7 @@ from matloom.quantiser.compress import Compression
 from matloom.quantiser.levels import Level
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
-from matloom.quantiser.search import BOOSTS, Search
+from matloom.quantiser.search import LEVEL_POINTS, Search
 from matloom.terminal.tables import as_text, count_text, layer_table
 
 #: Maximum number of layers with the greatest loss to list.
@@ -126,7 +126,7 @@ class QuantisationReport:
             return ()
         chosen = Level(
             name=found.target.level,
-            points=BOOSTS[found.target.level],
+            points=LEVEL_POINTS[found.target.level],
             layers=found.chosen.layers,
             cycles=found.chosen.cycles,
             outputs=self.outputs,

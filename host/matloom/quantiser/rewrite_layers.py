@@ -19,7 +19,7 @@ from matloom.quantiser.factors import LayerPart, Splitter, product
 from matloom.quantiser.layer import layer_bias
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
 from matloom.quantiser.rounding import fit_weights, quadratic_form
-from matloom.quantiser.sweep import last_uses, run_on_samples
+from matloom.quantiser.run_nodes import last_uses, run_on_samples
 
 #: Name of the form in which a layer reads fewer channels.
 CHANNELS = "channels"

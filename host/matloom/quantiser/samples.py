@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.sweep import last_uses
+from matloom.quantiser.run_nodes import last_uses
 from matloom.tools.samples import graph_samples
 
 #: Maximum bytes of all tensors in memory at a time.

@@ -19,7 +19,7 @@ _TRIAL_SAMPLES = 32
 #: Maximum number of mixtures to measure.
 _MOST_POINTS = 12
 #: Percentage of results that each level may be expected to lose.
-BOOSTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
+LEVEL_POINTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
 #: The level with only 8-bit weights.
 EXACT = "O1"
 #: The level that also rewrites layers.
@@ -28,7 +28,7 @@ REWRITTEN = "O3"
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """Goal of a search, such as ``points=0.5``, ``cycles=60000``, or a level of `BOOSTS`.
+    """Goal of a search, such as ``points=0.5``, ``cycles=60000``, or a level of `LEVEL_POINTS`.
 
     Members
     -------
@@ -48,13 +48,13 @@ class Goal:
     @classmethod
     def parse(cls, text: str) -> "Goal":
         """Parse ``points=NUMBER``, ``cycles=NUMBER`` or a level; raise UserError otherwise."""
-        if text in BOOSTS:
-            return cls(kind="points", value=BOOSTS[text], level=text)
+        if text in LEVEL_POINTS:
+            return cls(kind="points", value=LEVEL_POINTS[text], level=text)
         match = re.fullmatch(r"(points|cycles)=(\d+(?:\.\d+)?)", text)
         if not match:
             raise UserError(
-                f"a target must be points=NUMBER, cycles=NUMBER or one of {', '.join(BOOSTS)}, "
-                f"not {text!r}",
+                "a target must be points=NUMBER, cycles=NUMBER or one of "
+                f"{', '.join(LEVEL_POINTS)}, not {text!r}",
                 hint="points=0.5 may lose half a percent of the results",
             )
         return cls(kind=match[1], value=float(match[2]))

@@ -14,7 +14,7 @@ _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULT
 
 
 def require_one_writer(
-    verilog: str, runs: Iterable[Sequence[re.Match[str]]], least_runs: int
+    verilog: str, runs: Iterable[Sequence[re.Match[str]]], min_lanes: int
 ) -> None:
     """Raise ValueError if a memory whose lanes are to be joined is also written elsewhere.
 
@@ -26,7 +26,7 @@ def require_one_writer(
     runs:
         Runs of assignments to consecutive lanes, in the order of the text: matches with groups
         `memory`, `address`, `high` and `low`.
-    least_runs:
+    min_lanes:
         Minimum number of lanes in a run that is to be joined; memories without one may do anything.
 
     Raises
@@ -42,7 +42,7 @@ def require_one_writer(
             place += 1
         key = place, run[0]["memory"]
         lanes[key] += run
-        if len(run) >= least_runs:
+        if len(run) >= min_lanes:
             joined.add(key)
     for place, memory in sorted(joined):
         _require(modules[place], memory, lanes[place, memory])

@@ -40,7 +40,7 @@ class Confirmation:
     tool: Tool
     journal: Path
 
-    def of(
+    def measure(
         self,
         points: Sequence[ExploredPoint],
         make: Callable[[], Executor],
@@ -72,7 +72,7 @@ class Confirmation:
             **{f"{self.kind} {name}": v for name, v in measurement.items()},
         }
         if self.kind == "synthesis" and "tables" in measurement:
-            tables = self.exploration.fit.whole_board(measurement["tables"])
+            tables = self.exploration.engine_search.whole_board(measurement["tables"])
             measured |= {
                 "tables": round(tables),
                 "error": round(point.tables / tables - 1, 4),

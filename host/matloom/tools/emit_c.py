@@ -65,10 +65,10 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
     """
     buffers = buffer_names(program, name)
     part = _part(program, "", buffers, itertools.count())
-    made = preprocessing_declarations(program, buffers)
-    inside = [each.program for each in part.inside()]
+    declarations = preprocessing_declarations(program, buffers)
+    loop_programs = [each.program for each in part.loop_programs()]
     source = _source(part, name)
-    return source, header(program, name, buffers, linked_sources(), made, inside)
+    return source, header(program, name, buffers, linked_sources(), declarations, loop_programs)
 
 
 def _part(
@@ -86,8 +86,8 @@ def _part(
 
 
 def _source(part: CProgram, name: str) -> str:
-    program, inside = part.program, part.inside()
-    steps = [_calls(each) for each in (*inside, part)]
+    program, loop_programs = part.program, part.loop_programs()
+    steps = [_calls(each) for each in (*loop_programs, part)]
     missing = [operator for each in steps for operator in each.missing]
     if missing:
         raise EmitError(
@@ -98,14 +98,14 @@ def _source(part: CProgram, name: str) -> str:
         )
     lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"']
     lines += ['#include "matloom_pre.h"', ""] if program.preprocessing else [""]
-    for each, calls in zip((*inside, part), steps, strict=True):
+    for each, calls in zip((*loop_programs, part), steps, strict=True):
         lines += _definitions(each, calls)
     attach = "matloom_attach(engine, &program, memory)"
     copy: list[str] = []
-    if inside:
+    if loop_programs:
         attach = "matloom_attach(engine, &program, &rest)"
         copy = ["  struct matloom_memory rest = *memory;"]
-    opens = [f"matloom_inner_open(engine, &{each.name}, &rest)" for each in inside]
+    opens = [f"matloom_inner_open(engine, &{each.name}, &rest)" for each in loop_programs]
     lines += [
         *preprocessing_source(program, dict(part.buffers)),
         f"enum matloom_result {name}_open(struct matloom_engine* engine,",

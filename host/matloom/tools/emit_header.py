@@ -65,7 +65,7 @@ def header(
     buffers: dict[str, str],
     sources: tuple[str, ...],
     preprocessing: list[str],
-    inside: Sequence[Program],
+    loop_programs: Sequence[Program],
 ) -> str:
     """Return the header of a network whose C names begin with `name`.
 
@@ -77,7 +77,7 @@ def header(
         Driver files that a firmware must link.
     preprocessing
         Declarations of the functions that turn raw data into inputs.
-    inside
+    loop_programs
         Programs of loops, whose memory is included.
     """
     guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
@@ -88,7 +88,7 @@ def header(
     parts.append('#ifdef __cplusplus\nextern "C" {\n#endif')
     parts.append(
         f"/* Bytes of memory, for processor and engine, that {name}_open takes. */\n"
-        f"#define {name.upper()}_MEMORY_BYTES {sum(map(_memory, (program, *inside)))}u"
+        f"#define {name.upper()}_MEMORY_BYTES {sum(map(_memory, (program, *loop_programs)))}u"
     )
     parts.append(_formula(program, buffers))
     roles: dict[str, list[str]] = {}

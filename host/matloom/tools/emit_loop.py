@@ -38,10 +38,10 @@ class CProgram:
     buffers: Mapping[str, str]
     loops: "Mapping[int, tuple[CProgram, ...]]"
 
-    def inside(self) -> "list[CProgram]":
+    def loop_programs(self) -> "list[CProgram]":
         """Return the programs of all loops, preceded by those of loops inside them."""
         parts = [part for parts in self.loops.values() for part in parts]
-        return [*(inner for part in parts for inner in part.inside()), *parts]
+        return [*(inner for part in parts for inner in part.loop_programs()), *parts]
 
     def places(self, infos: Iterable[TensorInfo]) -> list[CBytes]:
         """Return the buffers of tensors, in order."""
@@ -69,7 +69,7 @@ def emit_loop(
         Buffers of the loop's outputs.
     """
     loop = _Loop(name, step.attributes["carried"], parts, operands)
-    loop.leave(list(zip(outputs, step.attributes["results"], strict=True)))
+    loop.add_results(list(zip(outputs, step.attributes["results"], strict=True)))
     return loop.lines()
 
 
@@ -82,69 +82,71 @@ class _Loop:
         self._name, self._carried, (body, *conditions) = name, carried, parts
         counts = 0 if conditions else COUNTS
         variables = {int(each.name): each.before for each in body.program.variables}
-        self._kept = [*variables]
+        self._in_variables = [*variables]
         self._plain = [at for at in range(carried) if at not in variables]
-        given, made = body.places(body.program.inputs), body.places(body.program.outputs)
-        self._given, self._made = given[counts:], made[bool(counts) :]
+        inputs, outputs = body.places(body.program.inputs), body.places(body.program.outputs)
+        self._inputs, self._outputs = inputs[counts:], outputs[bool(counts) :]
         infos = {info.key: info for info in body.program.tensors}
-        sizes = {at: each.bytes for at, each in zip(self._plain, self._given, strict=False)}
+        sizes = {at: each.bytes for at, each in zip(self._plain, self._inputs, strict=False)}
         sizes |= {at: _bytes(infos[key]) for at, key in variables.items()}
         self._own = {at: CBytes(f"{name}_value_{at}", sizes[at]) for at in range(carried)}
         self._fields = {"body": f"&{body.name}"}
-        self._moves: dict[str, list[tuple[str, CBytes]]] = {
+        self._copies: dict[str, list[tuple[str, CBytes]]] = {
             side: [] for side in ("before", "entering", "leaving", "stacked", "after")
         }
         self._values = operands[counts:]
-        self._carry()
+        self._add_copies()
         if conditions:
-            self._ask(conditions[0])
+            self._add_condition(conditions[0])
         else:
-            self._count(operands, given[:counts], made[0])
+            self._add_count(operands, inputs[:counts], outputs[0])
 
-    def _carry(self) -> None:
+    def _add_copies(self) -> None:
         """Add the copies of carried values into the body and back, and of fixed inputs into it.
 
         Fixed inputs are copied once, before the first iteration.
         """
-        for at, to, source in zip(self._plain, self._given, self._made, strict=False):
+        for at, to, source in zip(self._plain, self._inputs, self._outputs, strict=False):
             own = self._own[at]
-            self._moves["before"].append((own.text, CBytes(self._values[at], own.bytes)))
-            self._moves["entering"].append((to.text, own))
-            self._moves["leaving"].append((own.text, source))
-        fixed = self._given[len(self._plain) :], self._values[self._carried :]
+            self._copies["before"].append((own.text, CBytes(self._values[at], own.bytes)))
+            self._copies["entering"].append((to.text, own))
+            self._copies["leaving"].append((own.text, source))
+        fixed = self._inputs[len(self._plain) :], self._values[self._carried :]
         for to, value in zip(*fixed, strict=True):
-            self._moves["before"].append((to.text, CBytes(value, to.bytes)))
+            self._copies["before"].append((to.text, CBytes(value, to.bytes)))
 
-    def _ask(self, condition: CProgram) -> None:
+    def _add_condition(self, condition: CProgram) -> None:
         """Add the program of the condition, which decides whether another iteration follows."""
         reads = condition.places(condition.program.inputs)
-        self._moves["entering"] += [(reads[at].text, self._own[at]) for at in self._plain]
+        self._copies["entering"] += [(reads[at].text, self._own[at]) for at in self._plain]
         (answer,) = condition.places(condition.program.outputs)
         self._fields["condition"] = f"&{condition.name}"
         self._fields["goes_on"] = f"(const uint8_t*){answer.text}"
 
-    def _count(self, operands: Sequence[str], sources: Sequence[CBytes], target: CBytes) -> None:
+    def _add_count(
+        self, operands: Sequence[str], sources: Sequence[CBytes], target: CBytes
+    ) -> None:
         """Add the maximum number of iterations, and the flag by which the body ends the loop."""
         on = self._own[self._carried] = CBytes(f"{self._name}_on", 1)
-        self._moves["before"].append((on.text, CBytes(operands[1], 1)))
-        self._moves["entering"].append((sources[1].text, on))
-        self._moves["leaving"].append((on.text, target))
+        self._copies["before"].append((on.text, CBytes(operands[1], 1)))
+        self._copies["entering"].append((sources[1].text, on))
+        self._copies["leaving"].append((on.text, target))
         self._fields |= {"goes_on": on.text, "most": f"(const int64_t*){operands[0]}"}
         self._fields["iteration"] = f"(int64_t*){sources[0].text}"
 
-    def leave(self, results: Sequence[tuple[CBytes, int]]) -> None:
+    def add_results(self, results: Sequence[tuple[CBytes, int]]) -> None:
         """Add the copies of results to outputs.
 
         Each result has a position: below the number of carried values, the value after the last
         iteration is copied; otherwise, the results of all iterations are stacked.
         """
-        stacked = self._made[len(self._plain) :]
+        stacked = self._outputs[len(self._plain) :]
         for to, at in results:
             if at < self._carried:
-                self._moves["after"].append((to.text, self._own[at]))
+                self._copies["after"].append((to.text, self._own[at]))
             else:
                 row = stacked[at - self._carried]
-                self._moves["stacked"].append((to.text, row))
+                self._copies["stacked"].append((to.text, row))
                 self._fields["iterations"] = f"{to.bytes // max(1, row.bytes)}u"
 
     def lines(self) -> list[str]:
@@ -153,13 +155,13 @@ class _Loop:
         lines = [
             f"static _Alignas(16) uint8_t {e.text}[{max(1, e.bytes)}];" for e in self._own.values()
         ]
-        if self._kept:
-            begin = ", ".join(self._values[at] for at in self._kept)
-            end = ", ".join(self._own[at].text for at in self._kept)
+        if self._in_variables:
+            begin = ", ".join(self._values[at] for at in self._in_variables)
+            end = ", ".join(self._own[at].text for at in self._in_variables)
             lines.append(f"static const void* const {name}_begin[] = {{{begin}}};")
             lines.append(f"static void* const {name}_end[] = {{{end}}};")
             fields |= {"begin": f"{name}_begin", "end": f"{name}_end"}
-        for side, pairs in self._moves.items():
+        for side, pairs in self._copies.items():
             if pairs:
                 rows = ", ".join(f"{{{to}, {each.text}, {each.bytes}u}}" for to, each in pairs)
                 lines.append(f"static const struct matloom_move {name}_{side}[] = {{{rows}}};")

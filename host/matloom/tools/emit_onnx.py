@@ -147,11 +147,11 @@ class _File:
 
         if name in self._held:
             data = self._constant(name)
-            return self.values.of(name, data.shape, data.dtype.name, data)
+            return self.values.value(name, data.shape, data.dtype.name, data)
         kind = self._infos[name].type.tensor_type
         shape = tuple(dim.dim_value for dim in kind.shape.dim)
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)).name
-        return self.values.of(name, shape, dtype)
+        return self.values.value(name, shape, dtype)
 
 
 def _integers(value: CValue, zero: int) -> str:

@@ -69,7 +69,7 @@ def _value(model: Any, values: CValues, number: int) -> CValue:
     dtype, raw = _DTYPES.get(tensor.type, "uint8"), model.buffers[tensor.buffer].data
     held = raw is not None and len(raw) > 0
     data = np.frombuffer(bytes(raw), dtype).reshape(shape) if held else None
-    return values.of(int(number), shape, dtype, data)
+    return values.value(int(number), shape, dtype, data)
 
 
 def _statement(name: str, operator: Any, inputs: Sequence[CValue], output: CValue) -> str | None:

@@ -61,7 +61,7 @@ class CValues:
     places: dict[Hashable, str] = field(default_factory=dict)
     declared: list[str] = field(default_factory=list)
 
-    def of(
+    def value(
         self, key: Hashable, shape: tuple[int, ...], dtype: str, data: Array | None = None
     ) -> CValue:
         """Return the value of a key.

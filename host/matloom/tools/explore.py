@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import matloom
-from matloom.tools.fit import Fit, FittedEngine, Part
+from matloom.tools.fit import EngineSearch, FittedEngine, Part
 from matloom.workers import run_as_completed
 
 #: Choices for an engine: sides of the array, columns per lane, bits of the bus, KiB and banks of
@@ -161,7 +161,7 @@ class Exploration:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.fit = Fit(part=self.part)
+        self.engine_search = EngineSearch(part=self.part)
         self._known = dict(self._read())
         self._all = engine_space()
         random.Random(self.seed).shuffle(self._all)
@@ -236,7 +236,7 @@ class Exploration:
     def fits(self, at: tuple[int, ...]) -> bool:
         """Return whether the device has enough of each resource; the clock is not checked."""
         if at not in self._fitted:
-            self._fitted[at] = self.fit.candidate(text_of(at))
+            self._fitted[at] = self.engine_search.candidate(text_of(at))
         engine = self._fitted[at]
         # The clock may be lower than the board's, but no resource may be exceeded.
         return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())

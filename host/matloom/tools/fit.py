@@ -171,7 +171,7 @@ class FittedEngine:
 
 
 @dataclass(kw_only=True)
-class Fit:
+class EngineSearch:
     """Search for engines that fit a part.
 
     `search` sets `best`, the engines that fit, best first, and `next_larger`, the larger engine

@@ -106,9 +106,9 @@ class PrecisionReport:
         title = f"{self.network}: what the precision changes"
         table = layer_table(title, ("layer", "operator", "mode"), figures, spare=figures[:1])
         for layer in self.layers:
-            noise = layer.weights_sqnr_db
+            sqnr_db = layer.weights_sqnr_db
             cells = [short_name(layer.name), layer.operator, layer.mode or "host"]
-            cells += ["" if noise is None else f"{noise:.1f}"]
+            cells += ["" if sqnr_db is None else f"{sqnr_db:.1f}"]
             cells += [f"{count:,}" for count in (layer.cycles_before, layer.cycles_after)]
             if alone:
                 cells.append("" if layer.alone is None else f"{layer.alone.agreement:.1%}")
@@ -248,16 +248,16 @@ def _layers(
         if node.op not in (Op.CONV_2D, Op.FULLY_CONNECTED):
             continue
         was, now = (_layer(program, graph, node.output) for program in (before, after))
-        noise = None
+        sqnr_db = None
         # A layer whose mode the engine cannot run stays unchanged.
         if modes.get(node.output) == now.mode:
             weights = changed.tensors[nodes[node.output].inputs[1]]
-            noise = _noise(graph.tensors[node.inputs[1]], weights, now.mode)
+            sqnr_db = _sqnr_db(graph.tensors[node.inputs[1]], weights, now.mode)
         yield LayerChange(
             name=graph.tensors[node.output].name,
             operator=str(node.op),
             mode=now.mode,
-            weights_sqnr_db=noise,
+            weights_sqnr_db=sqnr_db,
             cycles_before=was.predicted_cycles,
             cycles_after=now.predicted_cycles,
         )
@@ -273,7 +273,7 @@ def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
     return layers[name] if name in layers else layers[f"{name}:{number}"]
 
 
-def _noise(before: Tensor, after: Tensor, mode: str) -> float | None:
+def _sqnr_db(before: Tensor, after: Tensor, mode: str) -> float | None:
     """Return the signal-to-noise ratio (dB) of weights changed by a mode; None if unchanged."""
     plain, changed = (numbers(tensor).data for tensor in (before, after))
     assert plain is not None

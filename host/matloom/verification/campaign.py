@@ -33,7 +33,7 @@ from matloom.verification.verdicts import (
     Step,
     Verification,
 )
-from matloom.workers import Tasks
+from matloom.workers import TaskRunner
 
 #: Name of the configuration's file in the folder of the report.
 _CONFIG_FILE = "config.json"
@@ -96,7 +96,7 @@ def verify(
     prover: Prover | str,
     folder: Path,
     say: Callable[[str], None],
-    tasks: Tasks,
+    tasks: TaskRunner,
 ) -> None:
     """Run every step that is possible here, and add all steps to `verification.steps`.
 
@@ -220,7 +220,7 @@ def _coverage_text(coverage: Coverage) -> str:
     return f"{reached} of {declared} declared points reached"
 
 
-def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
+def _streams(run: _Run, tasks: TaskRunner, step: Step) -> None:
     """Run random checks with new seeds until one fails or time is up, at least one of each kind."""
     verification = run.verification
     last_report = time.monotonic()

@@ -13,7 +13,7 @@ from matloom.device.covered import CoveredTransport
 from matloom.verification.checks import CHECKS
 from matloom.verification.pair import Pair
 from matloom.verification.replays import memory_bytes
-from matloom.workers import Tasks
+from matloom.workers import TaskRunner
 
 #: Names of the checks of one round, which is repeated without end.
 _WEIGHTED_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
@@ -94,7 +94,7 @@ def _run(check: Check) -> CheckOutcome:
     )
 
 
-def run_checks(config: Config, seed: int, tasks: Tasks) -> Iterator[CheckOutcome]:
+def run_checks(config: Config, seed: int, tasks: TaskRunner) -> Iterator[CheckOutcome]:
     """Yield the outcomes of checks without end, in the order of the checks.
 
     The kinds of checks follow in a fixed order; `seed` determines the seed of each.

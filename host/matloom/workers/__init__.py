@@ -5,18 +5,18 @@ Tasks run on a `concurrent.futures.Executor`: `processes` makes one from process
 """
 
 from matloom.workers.cluster import ClusterError, cluster, is_address
-from matloom.workers.executors import kept, processes
-from matloom.workers.order import LostWorkersError, Tasks, in_order, ordered, run_as_completed
+from matloom.workers.executors import processes, reused_executor
+from matloom.workers.order import LostWorkersError, TaskRunner, in_order, ordered, run_as_completed
 
 __all__ = [
     "ClusterError",
     "LostWorkersError",
-    "Tasks",
+    "TaskRunner",
     "cluster",
     "in_order",
     "is_address",
-    "kept",
     "ordered",
     "processes",
+    "reused_executor",
     "run_as_completed",
 ]

@@ -69,7 +69,7 @@ class _ReusableExecutor(Executor):
 
 
 @contextmanager
-def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
+def reused_executor(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
     """Yield a function that returns the same executor each time, for several rounds of tasks.
 
     The workers keep their caches from one round to the next. `make` is called for the first task,

@@ -131,7 +131,7 @@ def in_order(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tasks:
+class TaskRunner:
     """Settings for running tasks: `make` makes an executor; `at_once` tasks are submitted ahead."""
 
     make: Callable[[], Executor]

@@ -218,7 +218,7 @@ def test_scratchpad_contents_of_a_profile(program):
     (timeline,) = timelines(program)
     found = holdings(timeline, program.config)
     assert {each.content for each in found} == set(range(len(CONTENTS)))
-    assert all(0 <= each.start < each.until <= timeline.cycles for each in found)
+    assert all(0 <= each.start < each.last_read <= timeline.cycles for each in found)
     for time, size in occupied_bytes(timeline, program.config):
         assert 0 <= size <= program.config.spad_bytes, time
     # Whatever an EXEC reads while it runs is held then.
@@ -233,7 +233,7 @@ def test_scratchpad_contents_of_a_profile(program):
             assert any(
                 each.first <= middle < each.end
                 and each.start <= span.start
-                and span.end <= each.until
+                and span.end <= each.last_read
                 for each in found
             ), (span, access)
 

@@ -13,7 +13,7 @@ from matloom.quantiser.balance import _loss, decide_equalise
 from matloom.quantiser.equalise import equalise, equalised_tensors
 from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.options import WEIGHT_SCALES, Options
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from support.float_network import FloatNetwork, float_samples
 
 

@@ -12,7 +12,7 @@ from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.functions import FUNCTIONS, apply_function
 from matloom.kernels.interpreter import interpret
 from matloom.quantiser import quantise
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from support.float_onnx import FloatFile
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

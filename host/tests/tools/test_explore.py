@@ -109,23 +109,23 @@ def test_measurements_go_on_where_they_stopped(exploration, tmp_path):
 
     def tool(text):
         asked.append(text)
-        soft = one.fit.candidate(text).soft_columns
-        tables = one.fit.model.predict(load_config(text), "ecp5", soft).tables
+        soft = one.engine_search.candidate(text).soft_columns
+        tables = one.engine_search.model.predict(load_config(text), "ecp5", soft).tables
         return {"why": "no room"} if text == best[-1].text else {"tables": tables * 1.1}
 
     journal = tmp_path / "synthesis.jsonl"
     found = Confirmation(exploration=one, kind="synthesis", tool=tool, journal=journal)
-    measured = found.of(best[:2], SERIAL)
+    measured = found.measure(best[:2], SERIAL)
     # The smallest engines first.
     order = sorted(best[:2], key=attrgetter("tables"))
     order += sorted(best[2:], key=attrgetter("tables"))
     assert asked == [each.text for each in order[:2]]
     with journal.open("a") as lines:
         lines.write('{"key": 3}\n[')
-    measured = found.of(best, SERIAL)
+    measured = found.measure(best, SERIAL)
     assert asked == [each.text for each in order]
     for each in measured[:-1]:
-        board = one.fit.whole_board(0)
+        board = one.engine_search.whole_board(0)
         expected = (each.tables - board) * 1.1 + board
         assert each.measured["tables"] == pytest.approx(expected, rel=0.002)
         assert each.measured["error"] == pytest.approx(each.tables / expected - 1, abs=0.002)

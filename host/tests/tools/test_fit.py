@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from matloom.tools.fit import FILL, Fit, Part
+from matloom.tools.fit import FILL, EngineSearch, Part
 
 PART = Part(
     board="none",
@@ -20,7 +20,7 @@ PART = Part(
 
 
 def searched(**changes):
-    fit = Fit(part=dataclasses.replace(PART, **changes))
+    fit = EngineSearch(part=dataclasses.replace(PART, **changes))
     fit.search()
     return fit
 
@@ -96,5 +96,5 @@ def test_designs_larger_than_any_routed_one_are_marked(device, text, beyond):
     """The engine of a ULX3S-85F is the largest routed design; an Artix-7 has none."""
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)
-    candidate = Fit(part=part).candidate(text)
+    candidate = EngineSearch(part=part).candidate(text)
     assert candidate.is_beyond_routed is beyond

@@ -41,7 +41,7 @@ from matloom.verification.verdicts import (
     Step,
     Verification,
 )
-from matloom.workers import Tasks, processes
+from matloom.workers import TaskRunner, processes
 from matloom_rtl import formal
 from matloom_rtl.formal import engine
 from matloom_rtl.generate import generate
@@ -227,7 +227,7 @@ def test_proofs_are_one_step(monkeypatch, claims, verdict):
     assert step.remaining == 30 * claims.count("NOT RUN")
 
 
-HERE = Tasks(make=partial(processes, 1))
+HERE = TaskRunner(make=partial(processes, 1))
 
 
 def a_run(**options):
@@ -515,7 +515,7 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_workers_check_the_same():
-    two = Tasks(make=partial(processes, 2), at_once=4)
+    two = TaskRunner(make=partial(processes, 2), at_once=4)
     one, other = (list(islice(streams.run_checks(NANO, 5, each), 6)) for each in (HERE, two))
     streams.close_chip()
     for left, right in zip(one, other, strict=True):

@@ -97,7 +97,7 @@ class SeedTask:
 SeedRun: TypeAlias = tuple[dict[str, Any], dict[str, bytes]]
 
 #: Runs a function on tasks elsewhere, and yields the results in the order of the tasks, as
-#: `matloom.workers.Tasks.in_order` does.
+#: `matloom.workers.TaskRunner.in_order` does.
 Spread: TypeAlias = Callable[[Callable[[SeedTask], SeedRun], Iterable[SeedTask]], Iterator[SeedRun]]
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from matloom.cli import cli
-from matloom.workers import Tasks, kept, processes
+from matloom.workers import TaskRunner, processes, reused_executor
 from matloom_rtl.fpga import flow, place, tools
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.fpga.flow import Effort, build
@@ -140,8 +140,8 @@ def test_workers_make_what_this_process_makes(netlist, tmp_path):
     elsewhere.folder.mkdir()
     (elsewhere.folder / netlist.name).write_text("{}")
     place_and_route(elsewhere, [2], quiet, 1)
-    with kept(partial(processes, 2)) as make:
-        tasks = Tasks(make=make, at_once=2)
+    with reused_executor(partial(processes, 2)) as make:
+        tasks = TaskRunner(make=make, at_once=2)
         spread = place_and_route(elsewhere, [1, 2, 3, 4], quiet, 1, tasks.in_order)
     assert spread == place_and_route(netlist, [1, 2, 3, 4], quiet, 1)
     for seed in (1, 2, 4):

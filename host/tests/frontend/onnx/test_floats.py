@@ -14,7 +14,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.kernels.expressions import STEPS
 from matloom.passes import run_passes
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from support.float_onnx import FloatFile, float_onnx
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

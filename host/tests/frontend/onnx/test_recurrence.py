@@ -9,7 +9,7 @@ from matloom import frontend
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Op
 from matloom.quantiser.prepare import prepare
-from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.run_nodes import outputs_of
 from support.recurrent_onnx import RecurrentFile
 
 pytest.importorskip("onnx", reason="onnx is not installed")

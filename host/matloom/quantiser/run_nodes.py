@@ -37,7 +37,7 @@ def last_uses(graph: Graph) -> dict[int, list[int]]:
     return dropped
 
 
-def sweep(
+def run_nodes(
     graph: Graph, inputs: Mapping[int, Array]
 ) -> Iterator[tuple[int, Node, Mapping[int, Array]]]:
     """Run a graph on samples; yield each node's index, the node, and all live tensors by number.
@@ -80,6 +80,6 @@ def inputs_of_layers(
 def outputs_of(graph: Graph, inputs: Mapping[int, Array]) -> Sequence[Array]:
     """Return the graph's outputs for all samples, (samples, *shape) each."""
     values = dict(inputs)
-    for _at, node, alive in sweep(graph, inputs):
+    for _at, node, alive in run_nodes(graph, inputs):
         values.update((number, alive[number]) for number in node.outputs if number in graph.outputs)
     return [values[number] for number in graph.outputs]
