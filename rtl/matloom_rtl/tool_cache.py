@@ -20,11 +20,11 @@ def writable_tool_cache() -> Iterator[None]:
     writable, or else a temporary one.
     """
     before = os.environ.get(_OF_USER)
-    if _writable(before or "~/.cache"):
+    if _writable_folder(before or "~/.cache"):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="matloom-tools-") as temporary:
-        ours = _writable(os.environ.get(_OF_MATLOOM, ""))
+        ours = _writable_folder(os.environ.get(_OF_MATLOOM, ""))
         os.environ[_OF_USER] = str(ours or temporary)
         try:
             yield
@@ -35,7 +35,7 @@ def writable_tool_cache() -> Iterator[None]:
                 os.environ[_OF_USER] = before
 
 
-def _writable(name: str) -> Path | None:
+def _writable_folder(name: str) -> Path | None:
     """Return the folder of a name, created if necessary; None if it is not writable."""
     try:
         folder = Path(name).expanduser().absolute()

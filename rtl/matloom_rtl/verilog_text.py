@@ -9,10 +9,10 @@ from matloom_rtl import lint
 from matloom_rtl.interfaces import interfaces_of
 from matloom_rtl.xilinx import vivado_interface
 
-__all__ = ["dress"]
+__all__ = ["annotate"]
 
 
-def dress(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
+def annotate(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
     """Return Verilog `text` with a header, grouped ports, comments and waivers for Verilator."""
     waivers = "".join(
         f"// {kind}: {reason}.\n/* verilator lint_off {kind} */\n"
@@ -29,7 +29,7 @@ def _comment(lines: list[str]) -> list[str]:
 
 def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
     settings = " ".join(f"{name}={value}" for name, value in config.as_dict().items())
-    names = [port["name"] for _doc, members, _told in _groups(ports) for port in members]
+    names = [port["name"] for _doc, members, _attributes in _groups(ports) for port in members]
     return [
         f"{top}: a Matloom matrix engine, generated. Do not edit.",
         "",
@@ -37,7 +37,7 @@ def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
         *textwrap.wrap(settings, 92, initial_indent="  ", subsequent_indent="  "),
         "",
         "Ports:",
-        *(f"  {doc}" for doc, _members, _told in _groups(ports)),
+        *(f"  {doc}" for doc, _members, _attributes in _groups(ports)),
         "",
         "Instantiation template:",
         f"  {top} engine (",
@@ -56,7 +56,7 @@ def _group_ports(text: str, top: str, ports: list[dict]) -> str:
     start = text.index(f"module {top}(")
     before, module = text[:start], text[start:]
     names, declared = [], []
-    for doc, members, told in _groups(ports):
+    for doc, members, attributes in _groups(ports):
         names.append(f"  // {doc}")
         declared.append(f"  // {doc}\n")
         for port in members:
@@ -64,7 +64,7 @@ def _group_ports(text: str, top: str, ports: list[dict]) -> str:
             line = rf"^  {port['direction']} (?:\[\d+:0\] )?{port['name']};\n  (?:wire|reg) .*;\n"
             found = re.search(line, module, re.MULTILINE)
             module = module[: found.start()] + module[found.end() :]
-            declared += [f"  (* {item} *)\n" for item in told[port["name"]]] + [found[0]]
+            declared += [f"  (* {item} *)\n" for item in attributes[port["name"]]] + [found[0]]
     names[-1] = names[-1].removesuffix(",")
     body = module[module.index(");\n") + 3 :]
     head = "\n".join((f"module {top}(", *names, ");\n"))
@@ -79,11 +79,11 @@ def _groups(ports: list[dict]):
         bus = f"xilinx.com:{vivado.library}:{vivado.bus}:1.0 {item.name}"
         parameters = ", ".join(f"{name} {value}" for name, value in vivado.parameters.items())
         second = [f'X_INTERFACE_PARAMETER = "{parameters}"'] if parameters else []
-        told = {
+        attributes = {
             name: [f'X_INTERFACE_INFO = "{bus} {logical}"', *second]
             for name, logical in vivado.logical.items()
         }
-        yield f"{item.name}: {item.doc}", list(item.signals.values()), told
+        yield f"{item.name}: {item.doc}", list(item.signals.values()), attributes
     grouped = {port["name"] for item in found for port in item.signals.values()}
     others = [port for port in ports if port["name"] not in grouped]
     if others:

@@ -22,7 +22,7 @@ from matloom_rtl.ports import (
     mark_bits,
 )
 
-__all__ = ["Execute", "known_layout"]
+__all__ = ["Execute", "attributes_layout"]
 
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 
@@ -45,13 +45,13 @@ def _tag_layout(config: Config) -> data.StructLayout:
     )
 
 
-def known_layout(config: Config) -> data.StructLayout:
+def attributes_layout(config: Config) -> data.StructLayout:
     """Return the layout of the attributes stored for a vector until its bytes arrive."""
     members = vector_layout(config).members
     return data.StructLayout({name: members[name] for name in members if name != "address"})
 
 
-def _request_layout(config: Config) -> data.StructLayout:
+def _vector_request_layout(config: Config) -> data.StructLayout:
     """Return the layout of a request: of a vector if `valid`, or a pause if `paused`."""
     return data.StructLayout(
         {
@@ -176,7 +176,7 @@ class Execute(wiring.Component):
         config, read = self._config, self.input_read
         paired = ("paired",) if config.has_paired_windows else ()
         m.submodules.vectors = vectors = CreditQueue(
-            _request_layout(config),
+            _vector_request_layout(config),
             registered=("valid", "paused", "switch", "last_tile", "bank_select", *paired),
         )
         shown = vectors.o.payload
@@ -214,7 +214,7 @@ class Execute(wiring.Component):
             loader.last.eq(shown.last_tile),
         ]
         m.d.sync += self.unit.progress.eq(fire | (self.weight_read.valid & self.weight_read.ready))
-        self._name_cause(m, shown, allowed, fire, walk.active)
+        self._drive_cause(m, shown, allowed, fire, walk.active)
         return fire
 
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
@@ -233,7 +233,7 @@ class Execute(wiring.Component):
             rows.data.eq(port.data),
         ]
 
-    def _name_cause(self, m: Module, shown, allowed, fire, begun):
+    def _drive_cause(self, m: Module, shown, allowed, fire, begun):
         """Drive `cause` for this cycle, from a register because the counters are far away."""
         spent = Signal(len(EXEC_CAUSES))
         m.d.sync += self.cause.eq(spent)
@@ -272,7 +272,7 @@ class Execute(wiring.Component):
         the place of another is issued at least two cycles after the grant of the other, and stored
         four cycles later.
         """
-        layout = known_layout(self._config)
+        layout = attributes_layout(self._config)
         m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
         written = data.View(layout, queue.w_data)
         known = Signal(layout, reset_less=True)

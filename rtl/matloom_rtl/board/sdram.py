@@ -147,15 +147,15 @@ class BoardSdram(wiring.Component):
             driven = ~value[bit] if low else value[bit]
             words = (driven, *[Const(1) if low else driven] * (self._gear - 1))
             if name == "dqm":
-                words = self._words(value, bit)
+                words = self._bits_of_pin(value, bit)
             self._registers.output(m, f"{name}_{bit}", words, port[bit], begins=int(low))
 
     def _data_pins(self, m: Module, port: IOPort, dq):
         for bit in range(len(port)):
-            o, i = self._words(dq.o, bit), self._words(dq.i, bit)
+            o, i = self._bits_of_pin(dq.o, bit), self._bits_of_pin(dq.i, bit)
             signals = _DataPin(o=o, oe=dq.oe, i=i)
             self._registers.bidirectional(m, f"dq_{bit}", signals, port[bit])
 
-    def _words(self, value, bit: int):
-        """Return the bits of a pin: bit `bit` of each word in `value`."""
-        return value[bit :: len(value) // self._gear]
+    def _bits_of_pin(self, value, pin: int):
+        """Return the bits of a pin: bit `pin` of each word in `value`."""
+        return value[pin :: len(value) // self._gear]

@@ -89,10 +89,10 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
 
 def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
     """Return the attributes of `_Step` for each factor of an extent, in the order of its steps."""
-    known = []
+    steps = []
     for term in extent.terms:
         factors = _factors(term, opcode, config)
-        known += [
+        steps += [
             {
                 "factor": factor,
                 "first_factor": place == 0,
@@ -101,12 +101,12 @@ def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
             }
             for place, factor in enumerate(factors)
         ]
-    gaps = [place for place, each in enumerate(known) if each["waits"]]
+    gaps = [place for place, each in enumerate(steps) if each["waits"]]
     if gaps:
-        known[gaps[0]]["waits"] = False
+        steps[gaps[0]]["waits"] = False
     base = {"factor": extent.base, "first_factor": True, "last_factor": True, "waits": False}
-    known.insert(gaps[0] if gaps else 0, base)
-    return known
+    steps.insert(gaps[0] if gaps else 0, base)
+    return steps
 
 
 def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
@@ -124,17 +124,17 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
     for opcode in FORMATS:
         extents = _extents(opcode, config)
         tables = [_terms(extent, opcode, config) for extent in extents]
-        begins = list(itertools.accumulate(map(len, tables), initial=len(steps)))
-        entries[opcode] = tuple(begins[:-1])
+        first_steps = list(itertools.accumulate(map(len, tables), initial=len(steps)))
+        entries[opcode] = tuple(first_steps[:-1])
         for number, (extent, table) in enumerate(zip(extents, tables, strict=True)):
-            for place, known in enumerate(table):
+            for place, attributes in enumerate(table):
                 last = place == len(table) - 1
                 steps.append(
                     _Step(
                         opcode=opcode,
                         extent=extent,
-                        next=tuple(begins[number + 1 : -1]) if last else None,
-                        **known,
+                        next=tuple(first_steps[number + 1 : -1]) if last else None,
+                        **attributes,
                     )
                 )
     return steps, entries
@@ -162,12 +162,12 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
     )
 
 
-def _early_fields(turns: int) -> dict:
+def _early_fields(successor_count: int) -> dict:
     """Return the fields of a step that decide which step follows.
 
-    `turn` is an index into `Bounds._turns`, which has `turns` items.
+    `turn` is an index into `Bounds._successors`, which has `successor_count` items.
     """
-    return {"waits": 1, "turn": max(4, (turns - 1).bit_length())}
+    return {"waits": 1, "turn": max(4, (successor_count - 1).bit_length())}
 
 
 #: Other attributes of a step, stored in a memory.
@@ -214,8 +214,8 @@ class Bounds(wiring.Component):
         self._program, self._entries = _program(config)
         self._sources = _sources(self._program, config)
         # Possible successors at the end of an extent; None within an extent.
-        self._turns = [None, *dict.fromkeys(each.next for each in self._program if each.last)]
-        self._early = data.StructLayout(_early_fields(len(self._turns)))
+        self._successors = [None, *dict.fromkeys(each.next for each in self._program if each.last)]
+        self._early = data.StructLayout(_early_fields(len(self._successors)))
         self._late = data.StructLayout(_LATE_FIELDS)
         assert len(self._sources) <= _GROUP << 4
         super().__init__(
@@ -343,7 +343,7 @@ class Bounds(wiring.Component):
                     with m.Case(index):
                         m.d.sync += ahead.eq(self._turn(index))
             with m.Switch(step.turn):
-                for turn, entries in enumerate(self._turns):
+                for turn, entries in enumerate(self._successors):
                     with m.Case(turn):
                         if entries is not None:
                             enter(entries)
@@ -369,7 +369,7 @@ class Bounds(wiring.Component):
     def _turn(self, index: int):
         """Return the fields `waits` and `turn` of the step at an index."""
         each = self._program[index]
-        return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
+        return self._early.const({"waits": each.waits, "turn": self._successors.index(each.next)})
 
     def _attribute_memory(self) -> Memory:
         """Return a memory of `_LATE_FIELDS`, those of step n at address n + 1."""

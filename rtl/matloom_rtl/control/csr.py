@@ -252,7 +252,7 @@ class Registers(wiring.Component):
         names = list(sources)
         source = Signal(range(len(names)))
         there = Signal()
-        m.d.sync += there.eq(self._locate(m, address, source, names))
+        m.d.sync += there.eq(self._decode_read_address(m, address, source, names))
         waits = (source == names.index("counter")) & ~self.counter_shown
         m.d.sync += looked.eq((looking & ~writing) | (looked & waits))
         with m.If(looking & ~writing):
@@ -264,7 +264,7 @@ class Registers(wiring.Component):
                 bus.r.payload.resp.eq(Mux(there, _OKAY, _SLAVE_ERROR)),
             ]
 
-    def _locate(self, m: Module, address, source, names):
+    def _decode_read_address(self, m: Module, address, source, names):
         """Return whether there is a register at an address.
 
         One cycle later, `source` is the index in `names` of what holds its value.

@@ -116,7 +116,7 @@ class Supervisor(wiring.Component):
         with m.If(stops):
             m.d.comb += self.events.eq(2)
             m.d.sync += [self.running.eq(0), done.eq(0), failed.eq(1)]
-        self._keep(m, stops | failed)
+        self._record_fault(m, stops | failed)
 
         with m.If(self.core_reset):
             m.d.sync += [resetting.eq(0), failed.eq(0), done.eq(0)]
@@ -124,7 +124,7 @@ class Supervisor(wiring.Component):
             m.d.sync += [resetting.eq(1), self.running.eq(0)]
         return m
 
-    def _keep(self, m: Module, kept):
+    def _record_fault(self, m: Module, kept):
         """Record a fault of this cycle, if there is one and `kept` is not set."""
         faulty, late = self.fault_cause != 0, self._watch(m)
         record = self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8

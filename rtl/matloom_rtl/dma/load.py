@@ -110,7 +110,7 @@ class Load(wiring.Component):
         self._address(m, bursts.o, queue, head.o)
         granted_last = self._data(m, head.o)
         under_way = self._complete(m, granted_last)
-        self._tell_source(m, head.o, under_way | rows.o.valid)
+        self._drive_constants(m, head.o, under_way | rows.o.valid)
         return m
 
     def _address(self, m: Module, burst, queue, head):
@@ -275,7 +275,7 @@ class Load(wiring.Component):
         ]
         return under_way != 0
 
-    def _tell_source(self, m: Module, head, holds):
+    def _drive_constants(self, m: Module, head, holds):
         """Drive `constants`, which keeps its value between bursts while `holds` is set."""
         command = self.unit.command.payload
         with m.If(head.valid):

@@ -7,7 +7,7 @@ inputs, and blocks have output registers.
 from itertools import permutations
 
 from matloom_rtl.fpga.carries import simplify_chain_ends
-from matloom_rtl.fpga.functions import Table, read, users_of
+from matloom_rtl.fpga.functions import Table, read_table, users_of
 
 __all__ = ["absorb"]
 
@@ -73,14 +73,14 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
         return None
     wires = [cell["connections"][name + half][0] for name in _INPUTS]
     init = int(cell["parameters"][f"INIT{half}"], 2)
-    added, carry = read(wires, init), read([*wires[:2], "0", "0"], init)
+    added, carry = read_table(wires, init), read_table([*wires[:2], "0", "0"], init)
     for wire in added.wires:
         name = tables.get(wire)
         if name is None:
             continue
         before = cells[name]
         inputs = [before["connections"][each][0] for each in _INPUTS]
-        joined = _join(added, carry, wire, read(inputs, int(before["parameters"]["INIT"], 2)))
+        joined = _join(added, carry, wire, read_table(inputs, int(before["parameters"]["INIT"], 2)))
         if joined is not None:
             order, bits = joined
             cell["parameters"][f"INIT{half}"] = f"{bits:016b}"

@@ -7,7 +7,7 @@ makes it half as large again.
 
 from typing import Any
 
-from matloom_rtl.fpga.functions import choice, lookup_table, read, tabulate, users_of
+from matloom_rtl.fpga.functions import lookup_table, mux, read_table, tabulate, users_of
 
 __all__ = ["simplify_chain_ends"]
 
@@ -45,11 +45,9 @@ def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     connections = cell["connections"]
     wires = [connections[f"{each}0"][0] for each in "ABCD"]
     init, carry = int(cell["parameters"]["INIT0"], 2), int(connections["CIN"][0])
-    added, low = read(wires, init), read([*wires[:2], "0", "0"], init)
+    added, low = read_table(wires, init), read_table([*wires[:2], "0", "0"], init)
     together = tuple(dict.fromkeys((*added.wires, *low.wires)))
-    out = tabulate(
-        together, lambda cases: choice(added.evaluate(cases), low.evaluate(cases), -carry)
-    )
+    out = tabulate(together, lambda cases: mux(added.evaluate(cases), low.evaluate(cases), -carry))
     if len(out.wires) > len("AB"):
         return {}
     inputs = dict(zip(("A0", "B0", "C0", "D0"), (*out.wires, "0", "0"), strict=False))

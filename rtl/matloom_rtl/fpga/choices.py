@@ -5,7 +5,7 @@ A slice has a multiplexer behind its two tables (PFUMX), and another behind thos
 multiplexer, which has six inputs, comes out as three tables although two and a PFUMX suffice.
 """
 
-from matloom_rtl.fpga.functions import Table, choice, lookup_table, read, tabulate, users_of
+from matloom_rtl.fpga.functions import Table, lookup_table, mux, read_table, tabulate, users_of
 
 __all__ = ["join_choices"]
 
@@ -204,13 +204,13 @@ class _Design:
         cell = self._cells[name]
         if cell["type"] == "LUT4":
             wires = [cell["connections"][each][0] for each in _INPUTS]
-            return read(wires, int(cell["parameters"]["INIT"], 2))
+            return read_table(wires, int(cell["parameters"]["INIT"], 2))
         low, high = (self._function(each) for each in self._tables(name))
         select = cell["connections"]["C0"][0]
         together = dict.fromkeys((select, *low.wires, *high.wires))
         return tabulate(
             tuple(together),
-            lambda cases: choice(cases[select], low.evaluate(cases), high.evaluate(cases)),
+            lambda cases: mux(cases[select], low.evaluate(cases), high.evaluate(cases)),
         )
 
     def _is_read_once(self, wire: int, *types: str) -> bool:

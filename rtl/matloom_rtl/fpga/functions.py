@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Table", "choice", "lookup_table", "read", "tabulate", "users_of"]
+__all__ = ["Table", "lookup_table", "mux", "read_table", "tabulate", "users_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Table:
         for wire in self.wires:
             high = cases[wire]
             pairs = zip(values[::2], values[1::2], strict=True)
-            values = [choice(high, *pair) for pair in pairs]
+            values = [mux(high, *pair) for pair in pairs]
         return values[0]
 
     def init(self, size: int) -> int:
@@ -36,7 +36,7 @@ class Table:
         return sum(self.bits[place % len(self.bits)] << place for place in range(size))
 
 
-def choice(select: int, low: int, high: int) -> int:
+def mux(select: int, low: int, high: int) -> int:
     """Return, for each bit, that of `high` if the bit of `select` is 1, else that of `low`."""
     return low ^ (low ^ high) & select
 
@@ -51,7 +51,7 @@ def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) 
     return _drop_unused_wires(wires, tuple(values >> case & 1 for case in range(size)))
 
 
-def read(wires: list, init: int) -> Table:
+def read_table(wires: list, init: int) -> Table:
     """Return the function of a lookup table with contents `init`.
 
     Its inputs may be constants, "0" or "1", or repeat a wire.

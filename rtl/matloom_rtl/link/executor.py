@@ -99,7 +99,7 @@ class Executor(wiring.Component):
             self.strobe.eq(self._strobe),
         ]
         m.d.sync += self._timer.eq(0)
-        kept = self._keep(m)
+        kept = self._store_status(m)
         with m.FSM():
             self._take_header(m)
             self._decide(m, kept)
@@ -110,7 +110,7 @@ class Executor(wiring.Component):
             self._fetch(m)
         return m
 
-    def _keep(self, m: Module):
+    def _store_status(self, m: Module):
         """Store the status of each first execution; return the one stored for the request."""
         m.submodules.kept = kept = memory.Memory(shape=_STATUS_BITS, depth=WINDOW_REQUESTS, init=[])
         read, write = kept.read_port(domain="comb"), kept.write_port()
@@ -206,22 +206,22 @@ class Executor(wiring.Component):
             m.d.sync += self._timer.eq(self._timer + 1)
             m.d.comb += self.start.eq(okay)
             with m.If(~okay):
-                self._go_on(m)
+                self._finish_word(m)
             with m.Elif(self.idle):
                 m.next = "Answer"
             with m.Elif(late):
                 m.d.sync += self._status.eq(Status.TIMEOUT)
-                self._go_on(m)
+                self._finish_word(m)
         with m.State("Answer"):
             m.d.sync += [self._timer.eq(self._timer + 1), self._word.eq(self.value)]
             with m.If(self.done):
                 m.d.sync += self._status.eq(Mux(self.failed, Status.BUS_ERROR, Status.OKAY))
-                self._go_on(m)
+                self._finish_word(m)
             with m.Elif(late):
                 m.d.sync += self._status.eq(Status.TIMEOUT)
-                self._go_on(m)
+                self._finish_word(m)
 
-    def _go_on(self, m: Module):
+    def _finish_word(self, m: Module):
         """Continue with the next word of a write, or with the bytes of the word read."""
         words = self._header.address[2:]
         m.d.sync += [self._strobe.eq(0), words.eq(words + 1)]

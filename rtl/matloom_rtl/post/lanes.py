@@ -105,9 +105,9 @@ class Lanes(wiring.Component):
             if config.has_float:
                 floats.append(self._float_lane(m, index, lane))
         if config.has_curves:
-            self._limit_no_curves(m, lanes)
+            self._disable_clamp_for_curves(m, lanes)
         if softmax is not None:
-            self._lend(m, lanes, softmax)
+            self._connect_softmax(m, lanes, softmax)
         inside = [feed]
         for stage in range(self._last_latency):
             later = Signal(name=f"inside_{stage}")
@@ -136,7 +136,7 @@ class Lanes(wiring.Component):
             m.d.comb += self.rows.ready.eq(softmax.rows.ready)
         return softmax
 
-    def _lend(self, m: Module, lanes: list, softmax: Softmax):
+    def _connect_softmax(self, m: Module, lanes: list, softmax: Softmax):
         """Connect the first lanes to `softmax` while it is active."""
         for way in range(self._config.softmax):
             lane = lanes[way]
@@ -284,7 +284,7 @@ class Lanes(wiring.Component):
             m.d.sync += emerged.eq(Mux(emerged == beats - 1, 0, emerged + 1))
         m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
 
-    def _limit_no_curves(self, m: Module, lanes):
+    def _disable_clamp_for_curves(self, m: Module, lanes):
         """Do not clamp the results of lanes while the command applies a curve to them."""
         with m.If(self.command.curve != Curve.NONE):
             m.d.comb += [lane.limits.eq(0) for lane in lanes]

@@ -65,8 +65,8 @@ class Parameters(wiring.Component):
         self._config, self._columns, self._lanes = config, config.columns, config.lanes
         # Words per read, number of memories, and channels in each.
         self._words = config.columns // 4
-        self._slots = lcm(self._words, config.lanes)
-        self._rows = config.columns // self._slots
+        self._memory_count = lcm(self._words, config.lanes)
+        self._rows = config.columns // self._memory_count
         super().__init__(
             {
                 "i": In(stream.Signature(task_layout(config))),
@@ -116,8 +116,8 @@ class Parameters(wiring.Component):
         with m.If(swap):
             m.d.sync += full.eq(0)
         writes = self._write(m, task, begin, repeating)
-        self._keep_shifts(m, task, swap, writes)
-        self._keep_words(m, task, swap, writes)
+        self._store_shifts(m, task, swap, writes)
+        self._store_words(m, task, swap, writes)
         return m
 
     def _fetch(self, m: Module, task, load):
@@ -153,7 +153,7 @@ class Parameters(wiring.Component):
             m.d.sync += [read.valid.eq(some), fetched.eq(~some)]
         return fetched
 
-    def _keep_shifts(self, m: Module, task, swap, writes):
+    def _store_shifts(self, m: Module, task, swap, writes):
         """Hold the shifts of the current and the next block; show each lane that of its beat."""
         bits = len(self.o.shifts[0])
         following = Signal(data.ArrayLayout(bits, self._columns), reset_less=True)
@@ -185,7 +185,7 @@ class Parameters(wiring.Component):
                     "multipliers": 1,
                     "shifts": 1,
                     "row": range(max(2, self._rows)),
-                    "groups": self._slots // self._words,
+                    "groups": self._memory_count // self._words,
                     "block": range(_BLOCKS),
                 }
             )
@@ -204,7 +204,7 @@ class Parameters(wiring.Component):
         ]
         with m.If(~repeating), m.Switch(place[:2]):
             for index in range(_BIAS_READS):
-                row, first = divmod(index * self._words, self._slots)
+                row, first = divmod(index * self._words, self._memory_count)
                 with m.Case(index):
                     m.d.sync += [writes.row.eq(row), writes.groups.eq(1 << first // self._words)]
         with m.If(self.arriving):
@@ -222,7 +222,7 @@ class Parameters(wiring.Component):
             ]
         return writes
 
-    def _keep_words(self, m: Module, task, swap, writes):
+    def _store_words(self, m: Module, task, swap, writes):
         """Hold biases and multipliers in memories; show each lane those of its beat.
 
         Multipliers are shown `Lane.MULTIPLIER_DELAY` cycles after the beat.
@@ -241,15 +241,15 @@ class Parameters(wiring.Component):
                 at = delay(m, Cat(row, block), cycles, f"{name}_row_{lane}")
                 chosen = delay(m, part, cycles, f"{name}_part_{lane}")
                 found = [
-                    self._memory(m, name, slot, words, writes, at)
-                    for slot in range(lane, self._slots, self._lanes)
+                    self._memory(m, name, index, words, writes, at)
+                    for index in range(lane, self._memory_count, self._lanes)
                 ]
                 m.d.comb += getattr(self.o, name)[lane].eq(Array(found)[chosen])
 
     def _place(self, m: Module, lane: int, swap):
         """Return the row of a lane's beat, the index of its memory in the lane, and its block."""
         beats = range(self._columns // self._lanes)
-        memories = self._slots // self._lanes
+        memories = self._memory_count // self._lanes
         # One register per lane, to keep wires short: otherwise they would be merged.
         block = Signal(range(_BLOCKS), name=f"block_{lane}", attrs={"keep": 1})
         with m.If(swap):
@@ -263,16 +263,16 @@ class Parameters(wiring.Component):
         ]
         return row, part, block
 
-    def _memory(self, m: Module, name: str, slot: int, words, writes, at):
-        """Add the memory of index `slot`; return its word at address `at`, a row and a block."""
+    def _memory(self, m: Module, name: str, index: int, words, writes, at):
+        """Add the memory of index `index`; return its word at address `at`, a row and a block."""
         bits = len(getattr(self.o, name)[0])
         memory = Memory(shape=bits, depth=1 << len(at), init=[])
-        m.submodules[f"{name}_{slot}"] = memory
+        m.submodules[f"{name}_{index}"] = memory
         write, read = memory.write_port(), memory.read_port(domain="comb")
         m.d.comb += [
             write.addr.eq(Cat(writes.row, writes.block)),
-            write.data.eq(words[slot % self._words]),
-            write.en.eq(writes[name] & writes.groups[slot // self._words]),
+            write.data.eq(words[index % self._words]),
+            write.en.eq(writes[name] & writes.groups[index // self._words]),
             read.addr.eq(at),
         ]
         return read.data

@@ -140,7 +140,7 @@ class Positions(wiring.Component):
         self._count(m, row, self.height, moves, row_end & ~repeats)
         self._count(m, block, blocks, moves, block_end)
         if self._pair_bits is not None:
-            self._take_turns(m, entry, block_end)
+            self._drive_entry(m, entry, block_end)
         return m
 
     def _step_in_block(self, m: Module, row_end):
@@ -209,7 +209,7 @@ class Positions(wiring.Component):
     def _claims(self, address):
         return bank_select_of(address, self._columns, self._config)
 
-    def _take_turns(self, m: Module, entry, block_end):
+    def _drive_entry(self, m: Module, entry, block_end):
         """Drive the entry of `position`; with `pairs`, it is an entry of a pair.
 
         Two blocks use the same pairs: the first entries, then the second.

@@ -78,12 +78,12 @@ class Tables(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         if self._in_blocks:
-            self._keep_in_blocks(m)
+            self._store_in_blocks(m)
         else:
-            self._keep_in_rows(m)
+            self._store_in_rows(m)
         return m
 
-    def _keep_in_rows(self, m: Module):
+    def _store_in_rows(self, m: Module):
         rows = 256 // self._row_bytes
         place_bits = (self._row_bytes - 1).bit_length()
         at = Signal(range(rows))
@@ -159,7 +159,7 @@ class Tables(wiring.Component):
             m.d.sync += lane.eq(lane.rotate_left(1))
         return lane | (~self.each).replicate(self._lanes)
 
-    def _keep_in_blocks(self, m: Module):
+    def _store_in_blocks(self, m: Module):
         at = Signal(8)
         left = Signal(range(self._row_bytes + 1))
         row = Signal(8 * self._row_bytes, reset_less=True)

@@ -39,9 +39,9 @@ class Initiator:
         Probability that each channel idles in a cycle; 0 by default.
     outstanding:
         Maximum number of bursts in flight in each direction; 8 by default.
-    withheld:
+    not_ready_cycles:
         For channel `r` or `b`, the number of initial cycles in which it is not ready.
-    after:
+    cycles_after:
         Cycles to wait after the last write response.
     full:
         Whether all write beats have all strobes set; otherwise about half of them do.
@@ -54,8 +54,8 @@ class Initiator:
         self._dut, self._lists = dut, {"read": deque(reads), "write": deque(writes)}
         self._stall = options.get("stall", 0.0)
         self._outstanding = options.get("outstanding", 8)
-        self._withheld = options.get("withheld", {})
-        self._after = options.get("after", _AFTER)
+        self._not_ready_cycles = options.get("not_ready_cycles", {})
+        self._cycles_after = options.get("cycles_after", _AFTER)
         self._full = options.get("full", False)
         self._random = random.Random(options.get("seed", 0))
         self._width = dut.axi_read.signature.bus_bits // 8
@@ -70,8 +70,8 @@ class Initiator:
         return self._random.random() < self._stall
 
     def _takes(self, channel):
-        """Return whether a channel is ready in this cycle: at random, unless it is withheld."""
-        return self.cycle >= self._withheld.get(channel, 0) and not self._idle()
+        """Return whether a channel is ready: at random, from its `not_ready_cycles` on."""
+        return self.cycle >= self._not_ready_cycles.get(channel, 0) and not self._idle()
 
     def _does_not_overlap(self, direction, address, beats):
         other = "write" if direction == "read" else "read"
@@ -189,7 +189,7 @@ class Initiator:
                 burst = under_way.popleft()
                 assert (response.id, response.resp) == (burst.id, 0)
         # The last words reach the pins after the response.
-        await ctx.tick().repeat(self._after)
+        await ctx.tick().repeat(self._cycles_after)
 
     async def count(self, ctx):
         """Count cycles; runs in the background."""

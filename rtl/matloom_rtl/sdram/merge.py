@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from matloom_rtl.bus.axi import Address, AxiReadSignature, AxiWriteSignature, ReadBeat, WriteBeat
 from matloom_rtl.memory.stream_register import StreamRegister
 from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
-from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
+from matloom_rtl.sdram.unanswered import COMPARED_BITS, Unanswered
 
 __all__ = ["BURSTS", "Merge"]
 
@@ -188,7 +188,7 @@ class Merge(wiring.Component):
         freed = Signal()
         taken = Signal()
         m.d.comb += [
-            unanswered.place.eq(place[:PLACE_BITS]),
+            unanswered.place.eq(place[:COMPARED_BITS]),
             may.eq(addresses.i.ready & asked.w_rdy),
             own.eq(settled & wanted & ~recent & (owed != _READS)),
             ar.ready.eq(may & ~own & (promised < _LONGEST)),

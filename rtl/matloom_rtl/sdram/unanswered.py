@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["PLACE_BITS", "Unanswered"]
+__all__ = ["COMPARED_BITS", "Unanswered"]
 
 #: Low bits of a beat's index that are compared; beats that differ only above these are confused.
-PLACE_BITS = 12
+COMPARED_BITS = 12
 
 
 class Unanswered(wiring.Component):
@@ -15,7 +15,7 @@ class Unanswered(wiring.Component):
 
     Beats of the newest burst are looked up in the older ones; within a burst no beat occurs twice.
     The index of a beat is its bus address divided by the bytes of a beat. Only its lowest
-    `PLACE_BITS` are compared. So a beat that an older burst contains is always found, and a beat
+    `COMPARED_BITS` are compared. So a beat that an older burst contains is always found, and a beat
     that none contains may be found too, which only costs time.
 
     Latency: none from `place` to `held`; one cycle for new bursts and responses.
@@ -38,10 +38,10 @@ class Unanswered(wiring.Component):
         super().__init__(
             {
                 "begin": In(1),
-                "start": In(PLACE_BITS),
+                "start": In(COMPARED_BITS),
                 "len": In(8),
                 "answered": In(1),
-                "place": In(PLACE_BITS),
+                "place": In(COMPARED_BITS),
                 "held": Out(1),
             }
         )
@@ -59,9 +59,9 @@ class Unanswered(wiring.Component):
         holds = []
         for index in range(self._places):
             used = Signal(name=f"used_{index}")
-            start = Signal(PLACE_BITS, name=f"start_{index}", reset_less=True)
+            start = Signal(COMPARED_BITS, name=f"start_{index}", reset_less=True)
             length = Signal(8, name=f"len_{index}", reset_less=True)
-            past = Signal(PLACE_BITS, name=f"past_{index}")
+            past = Signal(COMPARED_BITS, name=f"past_{index}")
             with m.If(self.answered & oldest[index]):
                 m.d.sync += used.eq(0)
             with m.If(self.begin & following[index]):

@@ -66,16 +66,16 @@ class SocCore(wiring.Component):
         unit = self._adder(m)
         cpu = m.submodules.cpu = Cpu()
         m.d.comb += cpu.reset.eq(self.reset)
-        turns = unit("turns", BusArbiter())
-        connect(m, cpu.data, turns.first)
-        connect(m, cpu.instructions, turns.second)
-        targets = self._targets(m, unit, turns.bus)
+        bus_arbiter = unit("turns", BusArbiter())
+        connect(m, cpu.data, bus_arbiter.first)
+        connect(m, cpu.instructions, bus_arbiter.second)
+        targets = self._targets(m, unit, bus_arbiter.bus)
         self._memories(m, unit, targets)
         self._connect_memory(m, unit, core, targets["memory"])
         registers = unit("registers", RegisterBridge())
         connect(m, targets["engine"], registers.wishbone)
         connect(m, registers.axi_lite, core.axi_lite)
-        self._peripherals(m, unit, targets["peripherals"], cpu, core, turns.bus)
+        self._peripherals(m, unit, targets["peripherals"], cpu, core, bus_arbiter.bus)
         return m
 
     def _adder(self, m: Module):

@@ -388,7 +388,7 @@ def test_unread_answers_are_kept(case, withheld, seed):
         writes=bursts(1 << 16),
         span=1 << 17,
         outstanding=32,
-        withheld=dict.fromkeys(withheld, end),
+        not_ready_cycles=dict.fromkeys(withheld, end),
         seed=seed,
     )
     dut, asked = bench.dut, {"r": 0, "b": 0}

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
 
 from matloom_rtl.array.cells import operand_bits
-from matloom_rtl.array.execute import Execute, known_layout
+from matloom_rtl.array.execute import Execute, attributes_layout
 from matloom_rtl.formal.array.walk_nest import STAGES
 from matloom_rtl.formal.array.windows import is_of_bytes
 from matloom_rtl.formal.parts.channel import implies
@@ -81,7 +81,7 @@ def execute(unit: Execute) -> Claim:
 
 def _windows(m: Module, config, array, known, arrives) -> None:
     """Claim that the array gets a window's attributes with its bytes, and its position before."""
-    layout = known_layout(config)
+    layout = attributes_layout(config)
     present, entered = (Signal(layout, name=name) for name in ("present", "entered"))
     enters = Signal()
     m.d.sync += [

@@ -87,9 +87,9 @@ def elements(m: Module, found, vector, there, config) -> None:
     """Claim which elements come from the scratchpad: those within their row; none of blocks."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
-        whitebox = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
+        in_row = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
         taken = (index >= found.low) & (index < found.high)
-        m.d.comb += implies(there, taken == whitebox)
+        m.d.comb += implies(there, taken == in_row)
 
 
 def _row_there(vector):

@@ -9,7 +9,7 @@ from matloom_rtl.formal.parts.loop_nest import Loop, Nest
 from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.ports import body_layout
 
-__all__ = ["LOOPS", "PLACE_BITS", "STAGES", "STEP", "WalkNest", "fits"]
+__all__ = ["LOOPS", "POSITION_BITS", "STAGES", "STEP", "WalkNest", "fits"]
 
 #: Loops, outermost first, by the field with their number of iterations. For each, the field with
 #: the step that an iteration adds to a place, in bytes or rows; `rows` is that of the array.
@@ -29,7 +29,7 @@ STEP = ("height", "width")
 STAGES = 4
 
 #: Width of each place, a position in the input: enough for all steps of all loops.
-PLACE_BITS = {"byte": 34, "row": 24}
+POSITION_BITS = {"byte": 34, "row": 24}
 
 
 def fits(place):
@@ -81,7 +81,7 @@ class WalkNest:
         self.nest = Nest(
             m,
             {name: Loop(self.fields[name], **self.steps(name)) for name in LOOPS},
-            {place: (signed(bits), firsts[place]) for place, bits in PLACE_BITS.items()},
+            {place: (signed(bits), firsts[place]) for place, bits in POSITION_BITS.items()},
             begin=self.begins,
             move=self.moves,
         )
@@ -119,7 +119,7 @@ class WalkNest:
         marks = self.marks()
         layout = data.StructLayout(
             {
-                **{place: signed(bits) for place, bits in PLACE_BITS.items()},
+                **{place: signed(bits) for place, bits in POSITION_BITS.items()},
                 **dict.fromkeys(marks, 1),
                 "fields": self.fields.shape(),
             }
@@ -127,7 +127,7 @@ class WalkNest:
         self.vector = [Signal(layout, name="vector_0")]
         self.there, self.paused = [self.moves], [pauses]
         m.d.comb += [
-            *(self.vector[0][place].eq(self.nest.place(place)) for place in PLACE_BITS),
+            *(self.vector[0][place].eq(self.nest.place(place)) for place in POSITION_BITS),
             *(self.vector[0][name].eq(mark) for name, mark in marks.items()),
             self.vector[0].fields.eq(self.fields),
         ]

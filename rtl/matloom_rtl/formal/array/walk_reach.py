@@ -1,4 +1,4 @@
-"""Proof of bounds on the loops of an EXEC: no position exceeds the width of `PLACE_BITS`."""
+"""Proof of bounds on the loops of an EXEC: no position exceeds the width of `POSITION_BITS`."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Const, Cover, Module, Signal, signed
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.walk import Walk
-from matloom_rtl.formal.array.walk_nest import LOOPS, PLACE_BITS, fits
+from matloom_rtl.formal.array.walk_nest import LOOPS, POSITION_BITS, fits
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
 from matloom_rtl.formal.proof import Claim, Proof
@@ -30,7 +30,7 @@ def reach(config: Config) -> Claim:
         *(Assume(command[name] != 0) for name in LOOPS),
         *(Assert(fields[name] != 0) for name in LOOPS),
     ]
-    for place, bits in PLACE_BITS.items():
+    for place, bits in POSITION_BITS.items():
         steps = {
             name: Const(config.rows) if each.get(place) == "rows" else fields[each[place]]
             for name, each in LOOPS.items()

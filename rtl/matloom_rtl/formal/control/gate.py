@@ -92,7 +92,7 @@ def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, un
     unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
     m.d.comb += [
-        Assert(level <= unit_places(unit)),
+        Assert(level <= queue_capacity(unit)),
         implies(item.place != 0, item.place <= level),
         implies(head, present & (item.place == 0)),
         implies(lives, item.issued == ~(last & unissued)),
@@ -239,7 +239,7 @@ def _claim_bounds(m: Module, unit: UnitQueue, item: _MarkedInstruction, issue) -
         ]
 
 
-def unit_places(unit: UnitQueue) -> int:
+def queue_capacity(unit: UnitQueue) -> int:
     """Return the number of places in the memory of a unit's queue."""
     return queue_places(unit._config)
 

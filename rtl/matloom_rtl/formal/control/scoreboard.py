@@ -8,7 +8,7 @@ from matloom_rtl.control.layouts import RECORD_BITS
 from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["scoreboard", "scoreboard_proofs", "stores"]
+__all__ = ["scoreboard", "scoreboard_proofs", "words_are_stored"]
 
 #: Width of the reference count, more than that of the hardware's.
 _BITS = RECORD_BITS + 8
@@ -40,7 +40,7 @@ def scoreboard(unit: Control) -> Claim:
     return Claim(module=m, ports=(which, forget, *done))
 
 
-def stores(unit: Control) -> Claim:
+def words_are_stored(unit: Control) -> Claim:
     """Claim that the instruction memory stores exactly the words that the dispatcher takes.
 
     The proof of `UnitQueue` assumes this.
@@ -86,7 +86,7 @@ def scoreboard_proofs(units: list) -> list[Proof]:
             kind="dependencies",
             unit="Control, words",
             statement="the instruction memory stores exactly the words that the dispatcher takes",
-            build=lambda unit=unit: stores(unit),
+            build=lambda unit=unit: words_are_stored(unit),
             cover_depth=2,
         )
         for unit in controls

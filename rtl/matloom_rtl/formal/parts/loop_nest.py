@@ -65,18 +65,18 @@ class Nest:
     def _move(self, m: Module) -> None:
         """Advance the innermost loop that is not in its last iteration."""
         for name in self._names:
-            whitebox = self._names[self._names.index(name) + 1 :]
+            inner = self._names[self._names.index(name) + 1 :]
             with m.If(~self.last[name] & self.inside_ends(name)):
                 m.d.sync += self.index[name].eq(self.index[name] + 1)
-                m.d.sync += [self.index[other].eq(0) for other in whitebox]
+                m.d.sync += [self.index[other].eq(0) for other in inner]
                 for place, values in self.at.items():
                     moved = values[name] + self.loops[name].steps.get(place, 0)
-                    m.d.sync += [values[other].eq(moved) for other in (name, *whitebox)]
+                    m.d.sync += [values[other].eq(moved) for other in (name, *inner)]
 
     def inside_ends(self, name: str):
         """Return whether all loops inside loop `name` are in their last iterations."""
-        whitebox = self._names[self._names.index(name) + 1 :]
-        return Cat(self.last[other] for other in whitebox).all()
+        inner = self._names[self._names.index(name) + 1 :]
+        return Cat(self.last[other] for other in inner).all()
 
     def place(self, name: str):
         """Return the value of place `name` in the current iteration of the innermost loop."""

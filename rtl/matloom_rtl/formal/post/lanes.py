@@ -7,7 +7,7 @@ from matloom.arch.isa import Addend, Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.added_bytes import claim_added_bytes
-from matloom_rtl.formal.post.borrowed_lanes import claim_borrowed_lanes
+from matloom_rtl.formal.post.softmax_lanes import claim_softmax_lanes
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.curves import Curves
 from matloom_rtl.post.float_lane import FloatLane
@@ -119,7 +119,7 @@ def lanes(unit: Lanes) -> Claim:
     _assume_whole_vectors(m, unit)
     _assume_stable(m, unit, Cat(*beats.there[:longest], beats.count != 0, beats.began).any())
     if "softmax" in parts:
-        claim_borrowed_lanes(m, whitebox, beats, parts)
+        claim_softmax_lanes(m, whitebox, beats, parts)
     _claim_inputs(m, unit, beats, parts)
     _claim_results(m, unit, beats, (kinds, to_spad), parts)
     _lemmas(m, whitebox, beats, kinds)

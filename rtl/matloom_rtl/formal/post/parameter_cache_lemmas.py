@@ -32,11 +32,11 @@ class _Writes:
 
     def __init__(self, m: Module, whitebox: Whitebox, column):
         unit = whitebox.unit
-        rows, slots, words = unit._rows, unit._slots, unit._words
+        rows, memories, words = unit._rows, unit._memory_count, unit._words
         layout = data.StructLayout(
             {
                 **dict.fromkeys(("repeats", "biases", "multipliers", "shifts"), 1),
-                **{"row": range(max(2, rows)), "groups": slots // words, "block": 2},
+                **{"row": range(max(2, rows)), "groups": memories // words, "block": 2},
             }
         )
         self.held = held = layout(whitebox.register(name="writes"))
@@ -45,8 +45,8 @@ class _Writes:
         self.read = [kind & ~held.repeats for kind in kinds]
         columns = range(unit._columns)
         self.row = Signal.like(held.row, name="row_of_column")
-        m.d.comb += self.row.eq(column.choose([n // slots for n in columns]))
-        group = column.choose([held.groups[n % slots // words] for n in columns])
+        m.d.comb += self.row.eq(column.choose([n // memories for n in columns]))
+        group = column.choose([held.groups[n % memories // words] for n in columns])
         self.mine = (held.row == self.row) & group
 
 
@@ -232,8 +232,9 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
     """Return the column's word in the memories called `name`, for a block by the unit's index."""
     unit = whitebox.unit
     place = Cat(state.writes.row, block)
-    slots = [whitebox.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
-    return column.choose([slots[n % unit._slots] for n in range(unit._columns)])
+    count = unit._memory_count
+    words = [whitebox.peek(f"{name}_{index}", place) for index in range(count)]
+    return column.choose([words[n % count] for n in range(unit._columns)])
 
 
 def _claim_multiplier_place(
@@ -243,7 +244,7 @@ def _claim_multiplier_place(
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]
     old = _peek(whitebox, state, column, "multipliers", before)
-    memories = unit._slots // unit._lanes
+    memories = unit._memory_count // unit._lanes
     part = column.choose([n // unit._lanes % memories for n in range(unit._columns)])
     lanes = range(unit._lanes)
     for cycle, beat in enumerate(entered[1:]):

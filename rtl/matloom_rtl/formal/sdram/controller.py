@@ -29,11 +29,11 @@ _STATEMENT = (
 )
 
 
-def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
+def sdram(unit: SdramController, *, with_covers: bool = True) -> Claim:
     """Claim the rules of the pins, for any chunks, and a READ or WRITE for each beat of a chunk.
 
     The port is removed; it is assumed to keep a chunk that it shows until the chunk is taken. With
-    `reach`, covers are added, which need an SDRAM that is initialised within a few cycles.
+    `with_covers`, covers are added, which need an SDRAM that is initialised within a few cycles.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -45,7 +45,7 @@ def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
     assume_stays(m, port.chunks)
     _chunks(m, port, parts, rules)
     lemmas(m, parts, rules)
-    if reach:
+    if with_covers:
         m.d.comb += rules.reach()
     return Claim(module=m, ports=(rules.which, *free, *inputs_of(unit)))
 
@@ -157,7 +157,7 @@ def sdram_proofs(units: list) -> list[Proof]:
                 kind="memory",
                 unit=f"SdramController, {name}",
                 statement=_STATEMENT,
-                build=lambda make=make: sdram(make(), reach=False),
+                build=lambda make=make: sdram(make(), with_covers=False),
                 depth=2,
                 cover_depth=1,
             )

@@ -3,8 +3,8 @@
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.bus.axi import WriteBeat
+from matloom_rtl.formal.parts.abstract_queue import AbstractQueue
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.freed_queue import FreedQueue
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BURSTS, Merge
@@ -32,10 +32,10 @@ class _Parts:
             beat = WriteBeat(unit._bits)(item)
             return ~beat.strb.all(), beat.last
 
-        self.queue = FreedQueue(m, whitebox, "queue", _BEATS, flags_of)
-        self.asked = FreedQueue(m, whitebox, "asked", _ASKED, lambda item: (item,))
+        self.queue = AbstractQueue(m, whitebox, "queue", _BEATS, flags_of)
+        self.asked = AbstractQueue(m, whitebox, "asked", _ASKED, lambda item: (item,))
         self.found, self.responses, self.beats = (
-            FreedQueue(m, whitebox, name, depth)
+            AbstractQueue(m, whitebox, name, depth)
             for name, depth in (("found", _READS), ("responses", BURSTS), ("beats", _ROOM))
         )
         for queue in (self.found, self.asked, self.responses):

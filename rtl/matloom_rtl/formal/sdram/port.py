@@ -12,9 +12,9 @@ from matloom_rtl.sdram.chunks import Chunks
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.merge import Merge
 from matloom_rtl.sdram.port import Port
-from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
+from matloom_rtl.sdram.unanswered import COMPARED_BITS, Unanswered
 
-__all__ = ["chunks", "memory_proofs", "memory_units", "older_beats", "read_room"]
+__all__ = ["chunks", "memory_proofs", "memory_units", "read_room", "unanswered_beats"]
 
 #: An SDRAM with 16 data bits, which suits all widths of the bus, and a clock that it allows.
 _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
@@ -114,7 +114,7 @@ def read_room(unit: Port) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def older_beats(unit: Unanswered) -> Claim:
+def unanswered_beats(unit: Unanswered) -> Claim:
     """Claim that a beat of an older burst without a response is found, for any bursts.
 
     An arbitrary burst, chosen by the free input `mark`, is followed from its address to its
@@ -126,7 +126,7 @@ def older_beats(unit: Unanswered) -> Claim:
     mark = Signal()
     count = Signal(8)
     ahead = Signal(8)
-    start = Signal(PLACE_BITS)
+    start = Signal(COMPARED_BITS)
     length = Signal(8)
     slot = Signal(unit._places)
     newer = Signal()
@@ -141,9 +141,9 @@ def older_beats(unit: Unanswered) -> Claim:
         m.d.sync += [ahead.eq(count - unit.answered + 1), newer.eq(0)]
     with m.Elif(ahead != 0):
         m.d.sync += [ahead.eq(ahead - unit.answered), newer.eq(newer | unit.begin)]
-    past = (unit.place - start)[:PLACE_BITS]
+    past = (unit.place - start)[:COMPARED_BITS]
     same = Signal()
-    before = Signal(PLACE_BITS)
+    before = Signal(COMPARED_BITS)
     free = Signal()
     m.d.sync += [before.eq(unit.place), free.eq(~unit.held & ~unit.begin)]
     m.d.comb += same.eq(free & (unit.place == before))
@@ -188,7 +188,7 @@ def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
 _TABLE = {
     Chunks: (chunks, 2, 20),
     Port: (read_room, 3, 40),
-    Unanswered: (older_beats, 1, 20),
+    Unanswered: (unanswered_beats, 1, 20),
 }
 _STATEMENTS = {
     Chunks: "the chunks of a burst are its beats in order, each once, none across a cut and each "

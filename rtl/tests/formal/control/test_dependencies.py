@@ -15,7 +15,7 @@ from matloom_rtl.formal.control.dispatch import dispatches
 from matloom_rtl.formal.control.gate import gate
 from matloom_rtl.formal.control.instructions import instruction_memory
 from matloom_rtl.formal.control.legality import legality
-from matloom_rtl.formal.control.scoreboard import scoreboard, stores
+from matloom_rtl.formal.control.scoreboard import scoreboard, words_are_stored
 from matloom_rtl.formal.engine import PROVEN
 
 NANO = load_config("nano")
@@ -92,7 +92,7 @@ MUTANTS = {
             Control,
             ("queues.i.valid.eq(words.valid & dispatch.i.ready)", "queues.i.valid.eq(words.valid)"),
         ),
-        *(lambda unit: stores(unit(NANO)), 3),
+        *(lambda unit: words_are_stored(unit(NANO)), 3),
     ),
     "a place is free before its word is read": (
         *(

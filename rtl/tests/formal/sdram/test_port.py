@@ -10,7 +10,7 @@ from matloom_rtl.formal.sdram.controller import sdram, short
 from matloom_rtl.formal.sdram.datapath import datapath
 from matloom_rtl.formal.sdram.merge import merge
 from matloom_rtl.formal.sdram.merge_progress import progress
-from matloom_rtl.formal.sdram.port import chunks, memory_units, older_beats, read_room
+from matloom_rtl.formal.sdram.port import chunks, memory_units, read_room, unanswered_beats
 from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.banks import Banks
 from matloom_rtl.sdram.chunks import Chunks
@@ -49,7 +49,7 @@ def test_room_that_is_promised_twice_is_not_proven(refuted, mutated, plan):
 )
 def test_an_older_burst_that_is_overlooked_is_not_proven(refuted, mutated, change):
     mutant = mutated(Unanswered, change)
-    refuted(lambda: older_beats(mutant(BURSTS)), depth=6)
+    refuted(lambda: unanswered_beats(mutant(BURSTS)), depth=6)
 
 
 #: A unit of the controller and the replaced text.
@@ -79,7 +79,7 @@ def test_a_broken_rule_of_the_sdram_is_not_proven(refuted, mutated, monkeypatch,
     mutant = mutated(component, change)
     monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
     unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32, gear=gear)
-    refuted(lambda: sdram(unit, reach=False), depth=66)
+    refuted(lambda: sdram(unit, with_covers=False), depth=66)
 
 
 @pytest.mark.slow

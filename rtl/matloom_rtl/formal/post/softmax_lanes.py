@@ -7,10 +7,10 @@ from matloom.arch.numerics import Rounding
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox
 
-__all__ = ["claim_borrowed_lanes"]
+__all__ = ["claim_softmax_lanes"]
 
 
-def claim_borrowed_lanes(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
+def claim_softmax_lanes(m: Module, whitebox: Whitebox, beats, parts: dict) -> None:
     """Claim the inputs of SOFTMAX and of the lanes it uses, and that its results are shown."""
     unit, softmax = whitebox.unit, parts["softmax"]
     vectors, active, rows, config = unit.vectors, beats.active, unit.rows, unit._config

@@ -5,10 +5,10 @@ from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox
 
-__all__ = ["FreedQueue"]
+__all__ = ["AbstractQueue"]
 
 
-class FreedQueue:
+class AbstractQueue:
     """A queue of a unit whose outputs are free, except for the contract of queues.
 
     The caller removes it from the unit with `Whitebox.free`. `flags` maps an item to bits whose
