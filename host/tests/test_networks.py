@@ -56,8 +56,8 @@ class Networks:
     def operator(self, op, inputs, attributes=None, shape=None):
         attributes = Attributes() if attributes is None else attributes
         rules, given = OPERATORS[op], [self.tensors[number].shape for number in inputs]
-        if rules.parts is not None:
-            shapes = rules.parts(given, attributes)
+        if rules.output_shapes is not None:
+            shapes = rules.output_shapes(given, attributes)
         else:
             shapes = [shape if rules.shape is None else rules.shape(given, attributes)]
         outputs = tuple(self.add(made) for made in shapes)

@@ -127,8 +127,8 @@ class Growth:
         """Add an operator; return its outputs. `shape` is needed if its rule leaves it open."""
         attributes = Attributes() if attributes is None else attributes
         rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
-        if rules.parts is not None:
-            shapes = rules.parts(input_shapes, attributes)
+        if rules.output_shapes is not None:
+            shapes = rules.output_shapes(input_shapes, attributes)
         elif rules.shape is not None:
             shapes = [rules.shape(input_shapes, attributes)]
         else:

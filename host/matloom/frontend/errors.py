@@ -42,7 +42,7 @@ _ERRORS = {
 
 def error_of(problem: Problem) -> ModelError:
     """Return the error for an operator that breaks a rule; `problem` names both."""
-    return _ERRORS[problem.breach](str(problem))
+    return _ERRORS[problem.kind](str(problem))
 
 
 def unreadable_file(about: str, error: Exception) -> HintedError:

@@ -132,8 +132,8 @@ class GraphBuilder:
         """
         rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         attributes = Attributes() if attributes is None else attributes
-        if rules.parts is not None:
-            return rules.parts(input_shapes, attributes)
+        if rules.output_shapes is not None:
+            return rules.output_shapes(input_shapes, attributes)
         if rules.shape is None:
             raise ValueError(f"the output's shape must be given for {op}")
         return [rules.shape(input_shapes, attributes)]

@@ -126,7 +126,7 @@ def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return tuple(n for axis, n in enumerate(shapes[0]) if axis not in axes)
 
 
-def picked_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+def arg_extreme_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the input's shape without the axis along which an element is picked."""
     assert isinstance(attributes, Axis)
     axis = _axis(attributes.axis, len(shapes[0]))

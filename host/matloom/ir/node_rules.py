@@ -13,7 +13,7 @@ from matloom.ir.operators import OPERATORS, Operator
 from matloom.ir.products import has_computed_weights
 from matloom.ir.scales import (
     activation_range,
-    addition,
+    addition_scales,
     channel_multipliers,
     hard_swish_scales,
     leaky_scales,
@@ -50,7 +50,7 @@ LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
 #: Operators whose reference kernels run even if the limits of their activation cannot be computed,
 #: with uninitialised limits.
-_UNLIMITED = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
+_UNCHECKED_LIMITS = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
 
 _BYTES = 256
 
@@ -59,8 +59,8 @@ _BYTES = 256
 _LEAST_SCALE = 2.0**-20
 
 #: Function that derives the multipliers of each operator from scales, or raises ValueError.
-RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
-    Op.ADD: addition,
+MULTIPLIER_FUNCTIONS: Mapping[Op, Callable[[Graph, Node], object]] = {
+    Op.ADD: addition_scales,
     Op.BATCH_MATMUL: product_multiplier,
     Op.HARD_SWISH: hard_swish_scales,
     Op.LEAKY_RELU: leaky_scales,
@@ -72,7 +72,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.RELU: unary_multiplier,
     Op.SOFTMAX: softmax_scale,
     Op.SQUARED_DIFFERENCE: square_scales,
-    Op.SUB: addition,
+    Op.SUB: addition_scales,
     Op.SUM: reduction_multiplier,
     Op.TANH: sigmoid_ratio,
 }
@@ -96,12 +96,12 @@ class Problem:
 
     Members
     -------
-    breach:
+    kind:
         Kind of the broken rule, which decides what may still run the operator.
     """
 
     sentence: str
-    breach: RuleKind = RuleKind.UNSUPPORTED
+    kind: RuleKind = RuleKind.UNSUPPORTED
 
     def __str__(self) -> str:
         return self.sentence
@@ -196,9 +196,9 @@ def _check_scales(
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
             sentence = f"must have a scale and a zero point for {tensor.name!r}"
             activation = getattr(node.attributes, "activation", Activation.NONE)
-            unset = node.op in _UNLIMITED and activation is not Activation.NONE
-            breach = RuleKind.UNDEFINED if unset else RuleKind.UNSUPPORTED
-            yield Problem(sentence=sentence, breach=breach)
+            unset = node.op in _UNCHECKED_LIMITS and activation is not Activation.NONE
+            kind = RuleKind.UNDEFINED if unset else RuleKind.UNSUPPORTED
+            yield Problem(sentence=sentence, kind=kind)
     if rules.weight_axis is not None:
         quantisation = inputs[1].quantisation
         if quantisation is not None and quantisation.axis not in (None, rules.weight_axis):
@@ -212,7 +212,7 @@ def _check_scales(
             scales = len(tensor.quantisation.scale)
             sentence = f"must have one scale for {tensor.name!r}, not {scales}"
             # TensorFlow Lite Micro uses the first one for all channels.
-            yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
+            yield Problem(sentence=sentence, kind=RuleKind.CONTRADICTION)
     wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
@@ -241,51 +241,51 @@ def _check_ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
     if output.quantisation is None:
         return
     activation = getattr(node.attributes, "activation", Activation.NONE)
-    breach = RuleKind.UNSUPPORTED
+    kind = RuleKind.UNSUPPORTED
     try:
         if node.op in LIMITS:
             limit, side = LIMITS[node.op]
             activation_range(limit, graph.tensors[(node.inputs, node.outputs)[side][0]])
         if activation is not Activation.NONE:
-            breach = RuleKind.UNDEFINED if node.op in _UNLIMITED else breach
+            kind = RuleKind.UNDEFINED if node.op in _UNCHECKED_LIMITS else kind
             activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:
             _, shifts = channel_multipliers(graph, node)
             if node.op is Op.FULLY_CONNECTED and output.dtype == "uint8" and shifts.max() > 0:
                 # The kernel, LiteRT's, drops the bits above 32 after the product.
                 raise ValueError("a scale ratio of uint8 must be below 1")
-        elif node.op in RATIOS:
-            RATIOS[node.op](graph, node)
+        elif node.op in MULTIPLIER_FUNCTIONS:
+            MULTIPLIER_FUNCTIONS[node.op](graph, node)
         elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].quantisation is not None:
             rescale_multiplier(graph.tensors[node.inputs[0]], output)
         elif node.op is Op.QUANTIZE and output.quantisation.scale[0] < _LEAST_SCALE:
             raise ValueError(f"the output's scale must be {_LEAST_SCALE} or more")
     except ValueError as error:
-        yield Problem(sentence=f"does not fit its scales: {error}", breach=breach)
+        yield Problem(sentence=f"does not fit its scales: {error}", kind=kind)
 
 
 def _check_shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
     """Yield the problems of output shapes; a dense layer's output may have other axes."""
-    if rules.shape is None and rules.parts is None:
+    if rules.shape is None and rules.output_shapes is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
-            yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
+            yield Problem(sentence=sentence, kind=RuleKind.CONTRADICTION)
         return
     input_shapes = [tensor.shape for tensor in inputs]
     try:
-        if rules.parts is not None:
-            shapes = rules.parts(input_shapes, node.attributes)
+        if rules.output_shapes is not None:
+            shapes = rules.output_shapes(input_shapes, node.attributes)
         else:
             assert rules.shape is not None
             shapes = [rules.shape(input_shapes, node.attributes)]
     except ValueError as error:
-        yield Problem(sentence=f"does not fit its inputs: {error}", breach=RuleKind.CONTRADICTION)
+        yield Problem(sentence=f"does not fit its inputs: {error}", kind=RuleKind.CONTRADICTION)
         return
     if len(shapes) != len(outputs):
         sentence = f"must have {len(shapes)} outputs, not {len(outputs)}"
-        yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
+        yield Problem(sentence=sentence, kind=RuleKind.CONTRADICTION)
         return
     for shape, output in zip(shapes, outputs, strict=True):
         # A dense layer's rows are its elements; files give them any number of dimensions.
@@ -293,6 +293,6 @@ def _check_shape(
         loose = node.op is Op.FULLY_CONNECTED and same
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             sentence = f"must have an output of shape {shape}, not {output.shape}"
-            flat = same and rules.parts is None and rules.shape in _FLAT
-            breach = RuleKind.UNSUPPORTED if flat else RuleKind.CONTRADICTION
-            yield Problem(sentence=sentence, breach=breach)
+            flat = same and rules.output_shapes is None and rules.shape in _FLAT
+            kind = RuleKind.UNSUPPORTED if flat else RuleKind.CONTRADICTION
+            yield Problem(sentence=sentence, kind=kind)

@@ -30,11 +30,11 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Op
 from matloom.ir.moves import (
+    arg_extreme_shape,
     concatenation_shape,
     gathered_shape,
     pack_shape,
     pad_shape,
-    picked_shape,
     reduced_shape,
     resized_shape,
     slice_shape,
@@ -72,7 +72,7 @@ class Operator:
     shape:
         Function that returns the output shape for input shapes and attributes; None if only the
         number of elements must agree.
-    parts:
+    output_shapes:
         For several outputs, a function that returns all output shapes, used instead of `shape`.
     weight_axis:
         Axis of the weights (input 1) along which each channel may have its own scale; None for
@@ -87,7 +87,7 @@ class Operator:
     attributes: type[Attributes] = Attributes
     types: frozenset[str]
     shape: ShapeRule | None = same_shape
-    parts: Callable[[Sequence[Shape], Attributes], list[Shape]] | None = None
+    output_shapes: Callable[[Sequence[Shape], Attributes], list[Shape]] | None = None
     weight_axis: int | None = None
     variadic: bool = False
     scaled: bool = True
@@ -153,11 +153,13 @@ _CHOICE = Operator(
     scaled=False,
 )
 _RESHAPE = Operator(types=_ANY, shape=None, scaled=False)
-_SPLIT = Operator(attributes=Split, types=_ANY, parts=split_shapes, variadic=True, scaled=False)
-_PICK = Operator(
+_SPLIT = Operator(
+    attributes=Split, types=_ANY, output_shapes=split_shapes, variadic=True, scaled=False
+)
+_ARG_EXTREME = Operator(
     attributes=Axis,
     types=frozenset({"float32 -> int32", "int8 -> int32", "uint8 -> int32"}),
-    shape=picked_shape,
+    shape=arg_extreme_shape,
     scaled=False,
 )
 _SLICE = Operator(attributes=Slice, types=_ANY, shape=slice_shape, scaled=False)
@@ -172,8 +174,8 @@ OPERATORS = {
         _ARITHMETIC,
         types=_ARITHMETIC.types | {f"float32 float32 -> {name}" for name in STORAGE.values()},
     ),
-    Op.ARG_MAX: _PICK,
-    Op.ARG_MIN: _PICK,
+    Op.ARG_MAX: _ARG_EXTREME,
+    Op.ARG_MIN: _ARG_EXTREME,
     Op.AVERAGE_POOL_2D: _POOL,
     Op.BATCH_MATMUL: Operator(
         attributes=BatchMatmul,
@@ -227,7 +229,7 @@ OPERATORS = {
     Op.LSTM_CELL: Operator(
         attributes=LstmCell,
         types=frozenset({"int32 int32 int16 int32 -> int8 int16"}),
-        parts=lstm_shapes,
+        output_shapes=lstm_shapes,
     ),
     Op.MATRIX_PRODUCT: Operator(
         attributes=MatrixProduct,
@@ -287,6 +289,6 @@ OPERATORS = {
         weight_axis=0,
     ),
     Op.UNPACK: Operator(
-        attributes=Axis, types=_ANY, parts=unpacked_shapes, variadic=True, scaled=False
+        attributes=Axis, types=_ANY, output_shapes=unpacked_shapes, variadic=True, scaled=False
     ),
 }

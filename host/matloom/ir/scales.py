@@ -15,7 +15,7 @@ from matloom.ir.shapes import MULTIPLIERS
 Multiplier = tuple[int, int]
 
 #: Index of the optional input with multipliers and shifts, int32 (2, channels), by operator.
-STATED = {
+MULTIPLIER_INPUT = {
     **dict.fromkeys((Op.BATCH_MATMUL, Op.MUL), 2),
     **dict.fromkeys(
         (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV), MULTIPLIERS
@@ -64,8 +64,8 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 
 
 def has_explicit_multipliers(node: Node) -> bool:
-    """Return whether a layer or a product has an input with multipliers and shifts (`STATED`)."""
-    return len(node.inputs) > STATED.get(node.op, len(node.inputs))
+    """Return whether a layer or a product has an input with multipliers and shifts."""
+    return len(node.inputs) > MULTIPLIER_INPUT.get(node.op, len(node.inputs))
 
 
 def layer_rounding(node: Node) -> Rounding:
@@ -139,7 +139,7 @@ def product_multiplier(graph: Graph, node: Node) -> Multiplier:
     output. Products from ONNX state both as a constant input, as layers do (`channel_multipliers`).
     """
     if has_explicit_multipliers(node):
-        stated = graph.tensors[node.inputs[STATED[node.op]]].data
+        stated = graph.tensors[node.inputs[MULTIPLIER_INPUT[node.op]]].data
         if stated is None:
             raise ValueError("the multiplier must be constant")
         multiplier, shift = stated.reshape(-1).tolist()
@@ -236,7 +236,7 @@ class Addition:
     output: tuple[int, int]
 
 
-def addition(graph: Graph, node: Node) -> Addition:
+def addition_scales(graph: Graph, node: Node) -> Addition:
     """Return the multipliers of an ADD or SUB; raise ValueError if the output's scale is small."""
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
     inputs, twice = _doubled_multipliers(graph, node)
@@ -255,7 +255,7 @@ def _doubled_multipliers(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Mu
 
 
 def square_scales(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of a SQUARED_DIFFERENCE of 8-bit integers; raise like `addition`."""
+    """Return the multipliers of a SQUARED_DIFFERENCE of int8; raise like `addition_scales`."""
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice**2 / ((1 << 2 * SQUARE_BITS) * graph.tensors[node.output].scale)
     if output >= 1:

@@ -83,12 +83,12 @@ def fastest_swaps(order: Order, lengths: Sequence[int], element_bytes: int) -> l
         if now in known:
             continue
         known.add(now)
-        for swap, then in _next(now, lengths):
+        for swap, then in _next_orders(now, lengths):
             if then not in known:
                 heapq.heappush(waiting, (cycles + swap.cycles(element_bytes), then, [*swaps, swap]))
 
 
-def _next(order: Order, lengths: Sequence[int]) -> Iterator[tuple[Swap, Order]]:
+def _next_orders(order: Order, lengths: Sequence[int]) -> Iterator[tuple[Swap, Order]]:
     """Yield each swap of two neighbouring groups of axes, with the order after it."""
     for start, middle, end in itertools.combinations(range(len(order) + 1), 3):
         parts = order[:start], order[start:middle], order[middle:end], order[end:]

@@ -130,7 +130,7 @@ def _load_twice(package: str, cut: Any) -> list[Any]:
     return twins
 
 
-def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+def _find_refusal(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     """Return why a library cannot run a network, on `given` if not None; empty if it can."""
     try:
         if given is not None:
@@ -187,13 +187,13 @@ def _is_timeout(status: int) -> bool:
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIMEOUT_SIGNALS
 
 
-def _attempt_in_process(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
-    """Return the result of `_attempt` in a fork; a reason that the library prints is preferred."""
+def _find_refusal_in_fork(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
+    """Return `_find_refusal` of a fork; a reason that the library prints is preferred."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
             _limit_onnx(cut.content, cut.arena)
-        return _attempt(package, cut, inputs).encode()
+        return _find_refusal(package, cut, inputs).encode()
 
     status, refusal, words = _run_in_fork(attempt)
     if _is_timeout(status):
@@ -233,11 +233,11 @@ def _shapes(
     }
 
 
-def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
+def _output_shapes(package: str, request: dict[str, Any]) -> dict[str, Any]:
     """Return the shapes of outputs in a run on zeros, or on ones if that fails."""
     if package.startswith("onnx"):
-        _limit_onnx(cut["content"], cut["arena"])
-    library = _LIBRARIES[package](_CUT(**cut))
+        _limit_onnx(request["content"], request["arena"])
+    library = _LIBRARIES[package](_CUT(**request))
     kinds = library.kinds()
     try:
         made = library.run([np.zeros(shape, dtype) for shape, dtype in kinds])
@@ -260,7 +260,7 @@ def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
     """Return the pickled answer to a question, or the first line of the exception, as a refusal."""
     try:
         answer = question()
-    # A damaged file, as in `_attempt`.
+    # A damaged file, as in `_find_refusal`.
     except Exception as error:
         answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
     return pickle.dumps(answer)
@@ -270,7 +270,7 @@ def _serve(package: str, kind: str, request: Any) -> bytes:
     """Return the pickled answer to a request; empty if the library crashes."""
     if kind == "refusals":
         return pickle.dumps(
-            [_attempt_in_process(package, _CUT(**cut), given) for cut, given in request]
+            [_find_refusal_in_fork(package, _CUT(**cut), given) for cut, given in request]
         )
     if kind == "shapes":
         status, answer, _ = _run_in_fork(lambda: _answer(lambda: _shapes(*request)))

@@ -8,7 +8,7 @@ from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import (
-    addition,
+    addition_scales,
     layer_rounding,
     prelu_scales,
     product_multiplier,
@@ -26,7 +26,7 @@ def _subtract_zero_points(graph: Graph, node: Node, inputs: Sequence[Array]) -> 
 
 def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """ADD and SUB of 8-bit or 16-bit integers."""
-    scales = addition(graph, node)
+    scales = addition_scales(graph, node)
     first, second = (
         scale(x << scales.left_shift, *pair)
         for x, pair in zip(_subtract_zero_points(graph, node, inputs), scales.inputs, strict=True)

@@ -49,7 +49,7 @@ from matloom.kernels.moves import (
 )
 from matloom.kernels.pooling import average_pool, float_average_pool, float_max_pool, max_pool
 from matloom.kernels.recurrence import lstm_cell
-from matloom.kernels.reduction import float_reduction, pick, reduction
+from matloom.kernels.reduction import arg_extreme, float_reduction, reduction
 from matloom.kernels.softmax import log_softmax, softmax
 from matloom.kernels.weighted import convolution, dense, depthwise, transposed_convolution
 
@@ -59,8 +59,8 @@ Kernel = Callable[[Graph, Node, Sequence[Array]], Array | tuple[Array, ...]]
 
 KERNELS: dict[Op, Kernel] = {
     Op.ADD: add,
-    Op.ARG_MAX: pick,
-    Op.ARG_MIN: pick,
+    Op.ARG_MAX: arg_extreme,
+    Op.ARG_MIN: arg_extreme,
     Op.AVERAGE_POOL_2D: average_pool,
     Op.BATCH_MATMUL: batch_matmul,
     Op.CONCATENATION: concatenation,

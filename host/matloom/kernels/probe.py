@@ -36,7 +36,9 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
     keys = [(package, hashlib.sha256(cut.content).digest()) for cut in cuts]
     new = {key: cut for key, cut in zip(keys, cuts, strict=True) if key not in _known}
     if new:
-        _known.update(zip(new, _ask(package, [(cut, None) for cut in new.values()]), strict=True))
+        _known.update(
+            zip(new, _find_refusals(package, [(cut, None) for cut in new.values()]), strict=True)
+        )
     found = [_known[key] for key in keys]
     while len(_known) > _MAX_CACHED:
         _known.popitem(last=False)
@@ -48,9 +50,9 @@ def is_timeout(refusal: str) -> bool:
     return refusal == _TOO_LONG
 
 
-def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
+def failure_reason(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
     """Return why a run on these inputs fails; an empty string if it succeeds."""
-    (reason,) = _ask(package, [(cut, inputs)])
+    (reason,) = _find_refusals(package, [(cut, inputs)])
     return reason
 
 
@@ -66,7 +68,7 @@ def tensor_shapes(
     ValueError
         LiteRT refuses the shapes or the network; the message is its reason.
     """
-    answer = _processes.ask(
+    answer = _processes.query(
         "ai-edge-litert", "shapes", (content, dict(input_shapes), list(wanted_values))
     )
     if answer is None:
@@ -85,7 +87,7 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     ValueError
         The interpreter refuses the network or the run; the message is its reason.
     """
-    answer = _processes.ask(package, "outputs", asdict(cut))
+    answer = _processes.query(package, "outputs", asdict(cut))
     if answer is None:
         raise ValueError(_CRASH)
     if "refusal" in answer:
@@ -103,7 +105,7 @@ def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
     ValueError
         ONNX Runtime refuses the model; the message is its reason.
     """
-    answer = _processes.ask("onnxruntime", "optimise", (content, values))
+    answer = _processes.query("onnxruntime", "optimise", (content, values))
     if answer is None:
         raise ValueError(_CRASH)
     if "refusal" in answer:
@@ -111,9 +113,11 @@ def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
     return answer["own"], answer["integers"]
 
 
-def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:
+def _find_refusals(
+    package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]
+) -> list[str]:
     request = [(asdict(cut), arrays) for cut, arrays in attempts]
-    answers: list[str] | None = _processes.ask(package, "refusals", request)
+    answers: list[str] | None = _processes.query(package, "refusals", request)
     return [_CRASH] * len(attempts) if answers is None else answers
 
 
@@ -133,7 +137,7 @@ class _Process:
         """Whether the process has ended, as for lack of memory or by an interruption."""
         return self._running.poll() is not None
 
-    def ask(self, kind: str, request: object) -> Any:
+    def query(self, kind: str, request: object) -> Any:
         """Return the answer to a request; None if the process or the library crashed."""
         requests, answers = self._running.stdin, self._running.stdout
         assert requests is not None
@@ -160,7 +164,7 @@ class _Processes:
         self.keepers = 0
         self._kept: dict[tuple[str, int], _Process] = {}
 
-    def ask(self, package: str, kind: str, request: object) -> Any:
+    def query(self, package: str, kind: str, request: object) -> Any:
         # A fork must not use its parent's processes, nor two threads the same one.
         key, answer = (package, os.getpid()), None
         process = self._kept.pop(key, None)
@@ -169,7 +173,7 @@ class _Processes:
             process = None
         process = process or _Process(package)
         try:
-            answer = process.ask(kind, request)
+            answer = process.query(kind, request)
         finally:
             if answer is None or not self.keepers or self._kept.setdefault(key, process) != process:
                 process.end()

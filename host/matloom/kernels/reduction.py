@@ -31,7 +31,7 @@ def float_reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     return np.asarray(sums, np.float32)
 
 
-def pick(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+def arg_extreme(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """ARG_MAX and ARG_MIN: the index, int32, of the first extreme value along an axis."""
     function = np.argmax if node.op is Op.ARG_MAX else np.argmin
     axis = node.attributes_as(Axis).axis

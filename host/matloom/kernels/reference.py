@@ -19,7 +19,7 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.cut import cut_file
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.onnx_model import cut_model
-from matloom.kernels.probe import failure, is_timeout, refusals
+from matloom.kernels.probe import failure_reason, is_timeout, refusals
 from matloom.kernels.registered import RegisteredRun, find_registered
 
 #: Maximum number of characters of a reason in a message: names in a file may have any length.
@@ -205,7 +205,7 @@ class ReferenceRun:
     def _error(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
         package, cut = self._choice.package, self._choice.cut
         assert cut is not None
-        line = failure(package, cut, inputs) or str(error).strip().splitlines()[0]
+        line = failure_reason(package, cut, inputs) or str(error).strip().splitlines()[0]
         operators = ", ".join(dict.fromkeys(self._choice.attributes.operators))
         return InterpreterError(f"{operators} failed in {package}: {line}")
 

@@ -62,7 +62,7 @@ class NodeInputs:
         return self.graph.tensors[self.node.outputs[0]]
 
     @property
-    def floating(self) -> bool:
+    def is_floating(self) -> bool:
         """Whether the first input holds floating-point numbers."""
         return self.inputs[0].dtype in FORMATS
 

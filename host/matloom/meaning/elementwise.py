@@ -10,7 +10,7 @@ from matloom.ir.scales import (
     Addition,
     Multiplier,
     activation_range,
-    addition,
+    addition_scales,
     layer_rounding,
     leaky_scales,
     prelu_scales,
@@ -50,9 +50,9 @@ def _scale(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
 
 def add(context: NodeInputs) -> list[Integers]:
     """ADD and SUB: differences from the zero points, scaled, added or subtracted, scaled again."""
-    if context.floating:
+    if context.is_floating:
         return float_add(context)
-    scales = addition(context.graph, context.node)
+    scales = addition_scales(context.graph, context.node)
     left = scales.left_shift
     first = _scale(context.without_zero_point(0), scales.inputs[0], left)
     centred = context.without_zero_point(1)
@@ -131,7 +131,7 @@ def rescale(context: NodeInputs) -> list[Integers]:
     """QUANTIZE between integers of the same size, and RELU."""
     if is_table(context):
         return table(context)
-    if context.floating or context.output.dtype in FORMATS:
+    if context.is_floating or context.output.dtype in FORMATS:
         return float_limit(context)
     activation = Activation.RELU if context.node.op is Op.RELU else Activation.NONE
     pair = unary_multiplier(context.graph, context.node)
@@ -140,7 +140,7 @@ def rescale(context: NodeInputs) -> list[Integers]:
 
 def limit(context: NodeInputs) -> list[Integers]:
     """RELU6, and MAXIMUM and MINIMUM with a constant."""
-    if context.floating:
+    if context.is_floating:
         return float_limit(context)
     every = np.iinfo(context.output.dtype)
     low, high = int(every.min), int(every.max)

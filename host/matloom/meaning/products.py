@@ -38,10 +38,10 @@ def prepare_exec(state: State, fields: _Fields) -> Callable[[], None]:
         or _steps_are_separate(fields)
     ):
         return _prepare_all_blocks(state, fields, mode)
-    return partial(_prepare_block_by_block, state, fields, mode)
+    return partial(_run_block_by_block, state, fields, mode)
 
 
-def _prepare_block_by_block(state: State, fields: _Fields, mode: str) -> None:
+def _run_block_by_block(state: State, fields: _Fields, mode: str) -> None:
     """Run an EXEC whose output blocks are computed one after another."""
     config, positions = state.config, fields["width"] * fields["height"]
     operands: _Floats | None = None
@@ -198,7 +198,7 @@ def _prepare_windows(
         tiles = weights.tiles()
         if len(tiles) < count or tiles.shape[1] < steps:
             tiles = np.broadcast_to(tiles, (count, steps, config.rows, config.columns))
-        sums = _windows(read().reshape(shape), tiles, taps, fields, config)
+        sums = _window_sums(read().reshape(shape), tiles, taps, fields, config)
         _store_sums(state, entry, sums.reshape(-1, config.columns), fields)
 
     return run
@@ -227,21 +227,21 @@ def _taps(fields: _Fields, config: Config) -> _Taps:
     """Return the taps of an EXEC with sliding windows."""
     line = max(fields["line"], WINDOW_TAPS)
     shape = (fields["out_height"], fields["out_width"], fields["out_y_skip"], fields["out_x_skip"])
-    last = (fields["first_output"], fields["width"] * fields["height"])
+    first_and_count = (fields["first_output"], fields["width"] * fields["height"])
     lines = config.window_shapes[0 if fields["paired"] else fields["window_shape"]]
-    return _taps_of(line, shape, last, lines, config.columns * fields["paired"])
+    return _taps_of(line, shape, first_and_count, lines, config.columns * fields["paired"])
 
 
 @lru_cache(maxsize=256)
 def _taps_of(
     line: int,
     shape: tuple[int, int, int, int],
-    last: tuple[int, int],
+    first_and_count: tuple[int, int],
     lines: tuple[int, ...],
     paired: int,
 ) -> _Taps:
     height, width, y_skip, x_skip = shape
-    first, count = last
+    first, count = first_and_count
     columns = np.arange(width) * (x_skip + 1)
     numbers = first + np.add.outer(np.arange(height) * (y_skip + 1) * line, columns)
     # Vectors beyond the end of a line are not outputs.
@@ -259,7 +259,7 @@ def _taps_of(
     return _Taps(np.where(vectors < 0, count, vectors), tuple(firsts), outputs)
 
 
-def _windows(
+def _window_sums(
     vectors: _Floats, tiles: _Floats, taps: _Taps, fields: _Fields, config: Config
 ) -> Integers:
     """Return the sums (blocks, outputs, columns) of an EXEC with sliding windows.

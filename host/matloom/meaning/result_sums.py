@@ -7,7 +7,7 @@ import numpy as np
 from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op
-from matloom.ir.scales import activation_range, addition
+from matloom.ir.scales import activation_range, addition_scales
 from matloom.kernels.result_sums import every_sum, sums_of
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.terms import Integers, RequantisedTerm, Scale, is_known
@@ -76,7 +76,7 @@ class ResultSums:
 
     def _addition(self, node: Node, swapped: bool) -> _Addition:
         """Return an ADD on probes; `swapped` is set if POST's results are its second operand."""
-        scales = addition(self.graph, node)
+        scales = addition_scales(self.graph, node)
         operands = []
         for number, (multiplier, shift) in zip(node.inputs, scales.inputs, strict=True):
             scale = Scale(multiplier=multiplier, shift=shift, pre_shift=scales.left_shift)

@@ -13,7 +13,7 @@ from matloom.ir.scales import (
     Addition,
     Multiplier,
     activation_range,
-    addition,
+    addition_scales,
     leaky_scales,
     rescale_multiplier,
     square_scales,
@@ -67,7 +67,7 @@ def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
     """Return the stage that adds two tensors of zero points `zeros`, with the scales of ADD."""
     attributes = context.node.attributes_as(Arithmetic)
-    scales = addition(context.graph, context.node)
+    scales = addition_scales(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
     posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
     shifts = [(*pair, scales.left_shift) == ADDEND_SCALE for pair in scales.inputs]
@@ -157,7 +157,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     The zero point is complemented too, so that differences from it are negated. Scaling rounds
     halves up, then away from zero: symmetric unless a half occurs, on which bytes seldom depend.
     """
-    scales = addition(context.graph, context.node)
+    scales = addition_scales(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
     if not _is_odd_function(scales.inputs[1], scales.left_shift, second) and (
         context.output.dtype != "int8" or _rounding_matters(context, scales)

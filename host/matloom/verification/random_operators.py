@@ -214,8 +214,8 @@ class Instances:
         """
         attributes = Attributes() if attributes is None else attributes
         rules, input_shapes = OPERATORS[op], [tensor.shape for tensor in inputs]
-        if rules.parts is not None:
-            shapes = rules.parts(input_shapes, attributes)
+        if rules.output_shapes is not None:
+            shapes = rules.output_shapes(input_shapes, attributes)
         elif rules.shape is not None:
             shapes = [rules.shape(input_shapes, attributes)]
         else:

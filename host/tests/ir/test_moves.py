@@ -46,7 +46,7 @@ def transposed(size, stride=(2, 2)):
         ),
         (moves.reduced_shape, Reduce(axes=(1, 3), keep_dims=False), IMAGE.sum((1, 3)).shape),
         (moves.reduced_shape, Reduce(axes=(0, 2), keep_dims=True), (1, 3, 1, 5)),
-        (moves.picked_shape, Axis(axis=3), IMAGE.argmax(3).shape),
+        (moves.arg_extreme_shape, Axis(axis=3), IMAGE.argmax(3).shape),
         (
             moves.resized_shape,
             Resize(size=(7, 1), align_corners=False, half_pixel_centers=False),

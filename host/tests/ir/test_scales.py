@@ -8,7 +8,12 @@ import pytest
 
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
-from matloom.ir.scales import activation_range, addition, channel_multipliers, round_half_away
+from matloom.ir.scales import (
+    activation_range,
+    addition_scales,
+    channel_multipliers,
+    round_half_away,
+)
 
 
 def tensor(scale, zero_point=0, shape=(1, 2), axis=None):
@@ -65,7 +70,7 @@ def test_channel_multipliers(op):
 def test_addition():
     tensors = {0: tensor(0.5), 1: tensor(0.125), 2: tensor(0.25)}
     graph = Graph(name="g", inputs=(0, 1), outputs=(2,), tensors=tensors, nodes=())
-    scales = addition(graph, Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), index=0))
+    scales = addition_scales(graph, Node(op=Op.ADD, inputs=(0, 1), outputs=(2,), index=0))
     assert scales.left_shift == 20
     assert [value(*pair) for pair in scales.inputs] == [Fraction(1, 2), Fraction(1, 8)]
     assert value(*scales.output) == Fraction(4, 2**20)

@@ -35,7 +35,7 @@ from matloom.ir.graph import OWN_OPERATORS, RESHAPES, Array, Graph, Node, Op, Te
 from matloom.ir.names import input_and_output_names
 from matloom.ir.node_rules import node_problems
 from matloom.ir.operators import OPERATORS
-from matloom.ir.scales import STATED
+from matloom.ir.scales import MULTIPLIER_INPUT
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.run_time_shapes import has_run_time_shape
@@ -277,8 +277,8 @@ class SubgraphReader:
             attributes=attributes,
             index=index,
         )
-        if len(kept) > STATED.get(op, len(kept)):
-            raise Contradiction(f"must have {STATED[op]} inputs at most, not {len(kept)}")
+        if len(kept) > MULTIPLIER_INPUT.get(op, len(kept)):
+            raise Contradiction(f"must have {MULTIPLIER_INPUT[op]} inputs at most, not {len(kept)}")
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):
             raise error_of(problem)
