@@ -13,8 +13,8 @@ from matloom.coverage.variants import (
     Variant,
     bases,
     body,
+    effect_conditions,
     flight_kind,
-    relevance,
     smallest_instruction,
     variants,
     why_single_value,
@@ -156,7 +156,7 @@ def _declare_fields(
 
 
 def _why_irrelevant(variant: Variant, name: str) -> str | None:
-    for other, (low, high) in relevance(variant.opcode, name).items():
+    for other, (low, high) in effect_conditions(variant.opcode, name).items():
         value = variant.fixed.get(other)
         if value is not None and not (low <= value and (high is None or value <= high)):
             return f"irrelevant where {other} is {value}"
@@ -164,7 +164,7 @@ def _why_irrelevant(variant: Variant, name: str) -> str | None:
 
 
 def _required_values(variant: Variant, name: str) -> dict[str, int]:
-    return {other: low for other, (low, _high) in relevance(variant.opcode, name).items()}
+    return {other: low for other, (low, _high) in effect_conditions(variant.opcode, name).items()}
 
 
 def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
@@ -210,7 +210,7 @@ def capacity(memory: AddressSpace, config: Config) -> int:
     return on_chip.get(memory, 1 << 32)
 
 
-def boundary_bytes(memory: AddressSpace, config: Config) -> int:
+def boundary_distance(memory: AddressSpace, config: Config) -> int:
     """Return the distance of boundaries that extents can cross, in bytes (ACC: in entries).
 
     They separate the banks of the scratchpad, the halves of ACC, and the pages of external memory.
@@ -237,7 +237,7 @@ def _declare_bases(
         fixed = {**variant.fixed, **flags}
         small = {**smallest_instruction(variant, config), **flags}
         for place in (FIRST, LAST, CROSSING):
-            if place == CROSSING and boundary_bytes(memory, config) == capacity(memory, config):
+            if place == CROSSING and boundary_distance(memory, config) == capacity(memory, config):
                 excluded[f"{subject} {CROSSING}"] = "the memory is one bank"
                 continue
             goals[f"{subject} {place}"] = CoverageGoal(

@@ -11,12 +11,19 @@ from matloom.coverage.model import (
     FIRST,
     LAST,
     Point,
-    boundary_bytes,
+    boundary_distance,
     capacity,
     field_values,
 )
 from matloom.coverage.sizes import extent_sizes
-from matloom.coverage.variants import bases, body, relevance, variant_of, variants, why_single_value
+from matloom.coverage.variants import (
+    bases,
+    body,
+    effect_conditions,
+    variant_of,
+    variants,
+    why_single_value,
+)
 
 #: Start address and size in bytes of a region of external memory.
 Window = tuple[int, int]
@@ -72,7 +79,7 @@ def fields_reached(
         start, end, bus = values.get(base, 0), capacity(memory, config), 0
         if memory is AddressSpace.DRAM:
             bus, end = windows[Region(values.get("region", 0))]
-        unit = boundary_bytes(memory, config)
+        unit = boundary_distance(memory, config)
         if start == 0:
             yield f"{variant}: {base} {FIRST}"
         if start + size == end:
@@ -85,7 +92,7 @@ def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
     """Return whether a field has an effect in an instruction with these field values."""
     return all(
         low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
-        for other, (low, high) in relevance(opcode, name).items()
+        for other, (low, high) in effect_conditions(opcode, name).items()
     )
 
 

@@ -25,7 +25,7 @@ _Range = tuple[int, int | None]
 _SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)
 
 #: Conditions under which fields have an effect, by opcode and field: ranges of other fields.
-_ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
+_EFFECT_CONDITIONS: dict[Opcode, dict[str, dict[str, _Range]]] = {
     Opcode.LOAD: {
         "fill_value": {"fill": _SET},
         "dram_row_step": {"fill": _UNSET},
@@ -65,7 +65,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
 
 
 #: Fields without effect under FLOAT, because the fields that they depend on must be 0 there.
-_OF_BYTES = ("low_byte", "high_byte", "factor_zero")
+_UNUSED_UNDER_FLOAT = ("low_byte", "high_byte", "factor_zero")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +97,9 @@ def bases(opcode: Opcode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
-def relevance(opcode: Opcode, name: str) -> Mapping[str, _Range]:
+def effect_conditions(opcode: Opcode, name: str) -> Mapping[str, _Range]:
     """Return the ranges of other fields, by name, in which a field has an effect."""
-    return _ACCOUNT[opcode].get(name, {})
+    return _EFFECT_CONDITIONS[opcode].get(name, {})
 
 
 def _names_of_set_flags(values: Mapping[str, int], *names: str) -> str:
@@ -263,7 +263,7 @@ def why_single_value(variant: Variant, field: Field, config: Config) -> str | No
         return "irrelevant in a paired window"
     if fixed.get("rounding") == Rounding.FLOAT and field.name in ("words", "curve", *BYTES_ONLY):
         return "must be 0 under FLOAT"
-    if fixed.get("rounding") == Rounding.FLOAT and field.name in _OF_BYTES:
+    if fixed.get("rounding") == Rounding.FLOAT and field.name in _UNUSED_UNDER_FLOAT:
         return "irrelevant under FLOAT"
     needed = fixed.get("source"), fixed.get("destination")
     if field.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):

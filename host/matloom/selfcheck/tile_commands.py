@@ -30,7 +30,7 @@ _MAX_INSTRUCTIONS = 64
 
 #: Number of values that the significant bits of a probe can have; probes that agree in these bits
 #: stand for the same byte.
-PROBES = 1 << 24
+PROBE_VALUES = 1 << 24
 
 #: A `ProbeSample` keeps one of this many probes; a power of two.
 _PROBES_PER_SAMPLE = 16
@@ -178,15 +178,15 @@ def flatten_probes(probes: Numbers, post: Instruction) -> Numbers:
 
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
-    """Return the significant bits of probes, as integers below `PROBES`."""
-    return numbers.astype(np.int64, copy=False) & (PROBES - 1)
+    """Return the significant bits of probes, as integers below `PROBE_VALUES`."""
+    return numbers.astype(np.int64, copy=False) & (PROBE_VALUES - 1)
 
 
 class ProbeSample:
     """A set that keeps one of `_PROBES_PER_SAMPLE` probes, so that it fits a CPU's cache."""
 
     def __init__(self) -> None:
-        self._known = np.zeros(PROBES // _PROBES_PER_SAMPLE, bool)
+        self._known = np.zeros(PROBE_VALUES // _PROBES_PER_SAMPLE, bool)
         #: Arrays of probes that are still to be added.
         self._new: list[Numbers] = []
         #: Number of probes in these arrays.
@@ -214,7 +214,7 @@ class ProbeSample:
         bits = numbers.astype(np.int32)
         chosen = bits[bits & (_PROBES_PER_SAMPLE - 1) == 0]
         chosen = chosen[~is_known(chosen)]
-        sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _PROBES_PER_SAMPLE
+        sampled: NDArray[np.int32] = (chosen & (PROBE_VALUES - 1)) // _PROBES_PER_SAMPLE
         return sampled
 
 
@@ -234,7 +234,7 @@ def _table_indices(numbers: Numbers) -> NDArray[np.int32]:
     return numbers.astype(np.int32) & (_ENDS - 1)
 
 
-def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
+def bytes_of_probes(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
     """Return a byte for each number: constants unchanged, probes replaced by random bytes.
 
     Equal probes give equal bytes for the same seed.

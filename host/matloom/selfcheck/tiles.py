@@ -25,17 +25,17 @@ from matloom.program import EngineStep, Program
 from matloom.program.instruction_table import InstructionTable
 from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.tile_commands import (
-    PROBES,
+    PROBE_VALUES,
     Numbers,
     ProbeSample,
     TileRun,
+    bytes_of_probes,
     checkable_posts,
     flatten_probes,
     last_bits,
     may_be_among,
     reads,
     sum_instructions,
-    values,
     written_bytes,
 )
 
@@ -78,7 +78,7 @@ class Tiles:
         """Drop all tiles, because the meaning check begins, with the probes of each tensor."""
         self.bytes_of = bytes_of
         self._tiles: list[TileRun] = []
-        self._written, self._scratch = ProbeSample(), np.zeros(PROBES, bool)
+        self._written, self._scratch = ProbeSample(), np.zeros(PROBE_VALUES, bool)
         self._whole: dict[int, bool] = {}
         self._outside = {
             self.numbers[binding.name]
@@ -128,7 +128,7 @@ class Tiles:
         for tile in self._tiles:
             if self._only_moves_bytes(tile):
                 assert tile.made is not None
-                self._compare(tile, tile.made, values(tile.made, self.seed))
+                self._compare(tile, tile.made, bytes_of_probes(tile.made, self.seed))
                 count += 1
                 continue
             number = self._tensor(tile)
@@ -257,7 +257,7 @@ class Tiles:
         """Return the values of a tensor, which its probes determine."""
         tensor, probes = self.graph.tensors[number], self.bytes_of[number]
         assert probes is not None
-        return values(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)
+        return bytes_of_probes(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)
 
     def _only_moves_bytes(self, tile: TileRun) -> bool:
         """Return whether a tile only writes bytes that it reads, and constants."""
@@ -295,6 +295,6 @@ class Tiles:
             table[...] = contents.astype(np.int64) & 255
         for instruction, ranges in zip(tile.instructions, tile.reads, strict=True):
             for start, contents in ranges:
-                engine.spad[start : start + len(contents)] = values(contents, self.seed)
+                engine.spad[start : start + len(contents)] = bytes_of_probes(contents, self.seed)
             engine.run_one(instruction)
         return engine.spad[tile.places]
