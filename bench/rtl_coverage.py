@@ -104,7 +104,7 @@ def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -
     stream = random_stream(generator.getrandbits(32), pair.config)
     _run_faulty(chip, pair, dataclasses.replace(stream, commands=forbidden), MemoryTiming())
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
-    pair.rtl.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    pair.rtl.place_regions({Region.PROGRAM: len(stream.commands), **sizes})
     pair.rtl.write_region(Region.PROGRAM, 0, stream.commands)
     chip.write32(register("COMMAND_OFFSET").offset, 0)
     chip.write32(register("COMMAND_BYTES").offset, len(stream.commands))

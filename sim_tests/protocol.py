@@ -4,7 +4,7 @@ from collections import deque
 
 from cocotb.triggers import RisingEdge
 
-from matloom.arch.bus_rules import CHANNELS, broken_rule, windows
+from matloom.arch.bus_rules import CHANNELS, describe_broken_rule, region_registers
 from matloom.arch.isa import Region
 
 _INCR, _EXCLUSIVE_OKAY, _PAGE = 1, 1, 4096
@@ -103,7 +103,7 @@ class Monitor:
 
     def _require(self, holds, rule, channel, value=0, limit=0):
         if not holds and rule not in self._ignored:
-            raise AssertionError(broken_rule(rule, channel, self._cycle, value, limit))
+            raise AssertionError(describe_broken_rule(rule, channel, self._cycle, value, limit))
 
     @property
     def idle(self):
@@ -179,7 +179,9 @@ class Monitor:
     def _read_address(self, payload, on_way):
         first, end = self._burst("m_axi_ar", payload, on_way)
         open_to_it = [
-            window for window in windows() if payload["id"] or window.region is Region.PROGRAM
+            window
+            for window in region_registers()
+            if payload["id"] or window.region is Region.PROGRAM
         ]
         found = any(self._inside(window, first, end) for window in open_to_it)
         self._require(found, "read_window", "m_axi_ar", first, end)
@@ -206,7 +208,9 @@ class Monitor:
     def _write_address(self, payload, on_way):
         first, end = self._burst("m_axi_aw", payload, on_way)
         self._require(payload["id"] == 0, "burst_id", "m_axi_aw", payload["id"])
-        found = any(window.writable and self._inside(window, first, end) for window in windows())
+        found = any(
+            window.writable and self._inside(window, first, end) for window in region_registers()
+        )
         self._require(found, "write_window", "m_axi_aw", first, end)
         self._unanswered += 1
         self._owed.append((first, payload["len"] + 1, 0))
@@ -233,7 +237,7 @@ class Monitor:
 
     def _judge_beat(self, at, number, beats):
         beat = self._beats[0]
-        spans = [self._region(window) for window in windows() if window.writable]
+        spans = [self._region(window) for window in region_registers() if window.writable]
         for byte in range(self._config.bus_bytes):
             inside = any(base <= at + byte < end for base, end in spans)
             allowed = inside or not beat["strb"] >> byte & 1

@@ -21,7 +21,7 @@ def _run(transport, program, inputs):
     """Run the engine's steps on a device; return all resulting tensors, and the counters."""
     driver = Driver(transport, program.config, timeout=600)
     driver.reset()
-    driver.allocate(program.region_bytes)
+    driver.place_regions(program.region_bytes)
     driver.write_region(Region.PROGRAM, 0, program.image)
     known, counters = dict(inputs), []
     for step in program.steps:

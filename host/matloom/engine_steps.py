@@ -41,7 +41,7 @@ class EngineSteps:
         if self._driver.owner is owner or not self._program.image:
             return
         before = self.line_cost()
-        self._driver.allocate(self._program.region_bytes)
+        self._driver.place_regions(self._program.region_bytes)
         self._driver.write_region(Region.PROGRAM, 0, self._program.image)
         if isinstance(self._driver.transport, FastTransport):
             self._driver.transport.learn(self._program)

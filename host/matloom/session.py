@@ -58,17 +58,17 @@ class Session(RealNumbers):
         preprocessing_of(program)
         self.program, self.driver, self.device = program, driver, device
         self._host = HostSteps(program)
-        self._loops = {number: LoopRun(program, number, self._inside) for number in program.loops}
+        self._loops = {number: LoopRun(program, number, self._for_loop) for number in program.loops}
         self._state = SessionState(program, driver)
         self._engine = EngineSteps(program, driver)
         self._link: LineCost | None = None
-        self._own, self._closed = owns_device, False
+        self._owns_device, self._closed = owns_device, False
         #: Sessions whose programs also output intermediate tensors, by the numbers of these.
-        self._wider: dict[frozenset[int], Session] = {}
+        self._extended: dict[frozenset[int], Session] = {}
         #: Session that this one was made for; if it is closed, so is this one.
         self._base: Session | None = None
-        #: Session that ran last: this one, or one of `_wider`.
-        self._ran: Session = self
+        #: Session that ran last: this one, or one of `_extended`.
+        self._last_session: Session = self
         with driver.lock:
             self._engine.claim(self)
 
@@ -89,10 +89,10 @@ class Session(RealNumbers):
         stays open and continues to run their programs.
         """
         self._closed = True
-        if self._own:
+        if self._owns_device:
             self.driver.close()
         with self.driver.lock:
-            if self.driver.owner in (self, *self._wider.values()):
+            if self.driver.owner in (self, *self._extended.values()):
                 self.driver.owner = None
 
     def run(self, inputs: Array | Mapping[str, Array], outputs: Names | None = None) -> Any:
@@ -134,7 +134,7 @@ class Session(RealNumbers):
     ) -> dict[str, Array]:
         """Run each sample; return the outputs, or the tensors of `numbers` from the kernels."""
         self._require_open()
-        self._ran, results = self, []
+        self._last_session, results = self, []
         for sample in samples_of(self.program, inputs):
             try:
                 with self.driver.stoppable(self._is_closed):
@@ -154,11 +154,11 @@ class Session(RealNumbers):
         if isinstance(self.driver.transport, FastTransport) and kernels_are_exact(self.program):
             return self._run_samples(inputs, wanted)
         ends = (*origin.source.inputs, *origin.source.outputs)
-        session = self._storing(frozenset(wanted.values()).difference(ends))
+        session = self._session_storing(frozenset(wanted.values()).difference(ends))
         results = self._run_samples(inputs) if session is self else self._run_as(session, inputs)
         return pick_tensors(wanted, session.program, inputs, results)
 
-    def _inside(self, program: Program) -> "Session":
+    def _for_loop(self, program: Program) -> "Session":
         """Return a session for a loop's body or condition, which is closed once this one is."""
         session = Session(program, self.driver, self.device)
         session._base = self
@@ -168,18 +168,18 @@ class Session(RealNumbers):
         """Run the program once, as one iteration of a loop; return its outputs by name."""
         return self._run_one(inputs, None)
 
-    def _storing(self, numbers: frozenset[int]) -> "Session":
+    def _session_storing(self, numbers: frozenset[int]) -> "Session":
         """Return a session whose program also outputs these tensors; `self` if there are none."""
         if not numbers:
             return self
         with self.driver.lock:
-            if numbers not in self._wider:
+            if numbers not in self._extended:
                 self._require_open()
                 assert self.program.origin is not None
                 program = self.program.origin.with_outputs(sorted(numbers))
-                self._wider[numbers] = session = Session(program, self.driver, self.device)
+                self._extended[numbers] = session = Session(program, self.driver, self.device)
                 session._base = self
-            return self._wider[numbers]
+            return self._extended[numbers]
 
     def _run_as(self, session: "Session", inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run another session of this network, which starts from and updates this one's state."""
@@ -189,10 +189,10 @@ class Session(RealNumbers):
             try:
                 results = session._run_samples(inputs)
             except BaseException:
-                self._state.lose()
+                self._state.mark_lost()
                 raise
             self._state.restore(session._state.values())
-        self._ran = session
+        self._last_session = session
         return results
 
     def _is_closed(self) -> bool:
@@ -202,9 +202,9 @@ class Session(RealNumbers):
         if self._is_closed():
             raise DeviceClosedError("the session was closed", hint="load the network again")
 
-    def leave(self) -> None:
+    def save_regions(self) -> None:
         """Save the variables before external memory is overwritten; called by the driver."""
-        self._state.leave()
+        self._state.copy_back()
 
     def _run_one(
         self, inputs: dict[str, Array], numbers: Mapping[str, int] | None
@@ -229,9 +229,9 @@ class Session(RealNumbers):
                 else:
                     known.update(self._host.run(step, known))
         except BaseException:
-            self._state.lose()
+            self._state.mark_lost()
             raise
-        self._state.follow(known)
+        self._state.update(known)
         self._link = difference(self._engine.line_cost(), before)
         if numbers is not None:
             initial = {item.before: state[item.name] for item in self.program.variables}
@@ -271,22 +271,22 @@ class Session(RealNumbers):
     @property
     def counted(self) -> tuple[Counters, ...]:
         """Counters and completion times of each engine step of the last sample."""
-        return tuple(self._ran._engine.runs)
+        return tuple(self._last_session._engine.runs)
 
     @property
     def last_iterations(self) -> dict[str, LastIteration]:
         """The last iteration of each loop that had one, by the name of its operator."""
         return {
             loop.name: loop.last_iteration()
-            for loop in self._ran._loops.values()
+            for loop in self._last_session._loops.values()
             if loop.iterations
         }
 
     def report(self) -> Report:
         """Return the cost of the last sample."""
-        if self._ran is not self:
-            more = self._ran.program.outputs[len(self.program.outputs) :]
-            return replace(self._ran.report(), stored=tuple(info.name for info in more))
+        if self._last_session is not self:
+            more = self._last_session.program.outputs[len(self.program.outputs) :]
+            return replace(self._last_session.report(), stored=tuple(info.name for info in more))
         report = make_report(
             self.program,
             self.device,

@@ -82,19 +82,19 @@ class SessionState:
             self._away = True
         return {item.before: self._values[item.name] for item in self._kept}
 
-    def follow(self, results: Mapping[str, Array]) -> None:
+    def update(self, results: Mapping[str, Array]) -> None:
         """Update the variables that stay on the host from the tensors of a finished run."""
         for item in self._kept:
             shape = self._values[item.name].shape
             self._values[item.name] = np.array(results[item.after]).reshape(shape)
 
-    def leave(self) -> None:
+    def copy_back(self) -> None:
         """Copy variables back from external memory, before another program overwrites them."""
         if self._away and not self._lost:
             self._fetch()
         self._away = False
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Mark the variables as unknown after a failed run, which may have updated some of them.
 
         Does nothing if none has an address in external memory: others are updated after a run.

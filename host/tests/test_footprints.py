@@ -90,13 +90,13 @@ def noted(contents, log):
 
 def mark_padding(monkeypatch):
     """Make the walk of EXEC mark padding, where the model reads any byte and replaces it."""
-    original = execute._walk
+    original = execute._input_offsets
 
     def loop_nest(*geometry):
         offsets, outside = original(*geometry)
         return (offsets if outside is None else np.where(outside, -1, offsets)), outside
 
-    monkeypatch.setattr(execute, "_walk", loop_nest)
+    monkeypatch.setattr(execute, "_input_offsets", loop_nest)
 
 
 def traced(instruction, config, generator):
@@ -154,8 +154,8 @@ def stated(table, instruction, config):
             yield extent, getattr(instruction, extent.base), end
 
 
-def lines_of(lines):
-    """Return the addresses of lines."""
+def addresses_of(lines):
+    """Return the addresses of a strided range."""
     starts = np.array([lines.start])
     for count, step in zip(lines.counts, lines.steps, strict=True):
         starts = (starts[:, np.newaxis] + np.arange(count) * step).ravel()
@@ -186,7 +186,7 @@ def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
             lines = footprint(extent, instruction, config)
             there = np.arange(start, end)
             if lines is not None and end > start:
-                there = lines_of(lines)
+                there = addresses_of(lines)
                 if not there.size or there[0] < start or there[-1] >= end:
                     yield f"{instruction}: lines {lines} leave {start} to {end}"
             inside[extent.memory, extent.write].append(there)
@@ -232,7 +232,9 @@ def test_the_verifier_knows_all_accesses(runs):
     for config, instruction, found in runs:
         for (memory, write), addresses in found.items():
             known = [
-                np.arange(item.start, item.end) if item.lines is None else lines_of(item.lines)
+                np.arange(item.start, item.end)
+                if item.addresses is None
+                else addresses_of(item.addresses)
                 for item in accesses(instruction, config)
                 if item.space[0] is memory and (item.write == write or memory is AddressSpace.ACC)
             ]

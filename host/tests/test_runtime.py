@@ -132,7 +132,7 @@ def test_weights_do_not_survive_a_reset_of_the_chip():
     with matloom.load(NETWORK, "rtl", "nano", CompileOptions(resident=True)) as session:
         first = session.run(images(1))
         session.driver.transport.reset()
-        session.driver.allocate(session.program.region_bytes)
+        session.driver.place_regions(session.program.region_bytes)
         assert np.array_equal(session.run(images(1)), first)
         assert not session.report().resident
 

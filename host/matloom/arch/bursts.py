@@ -26,7 +26,7 @@ class Channel:
         Bursts that may be outstanding.
     beat_cycles:
         Cycles between beats.
-    turn:
+    gap_cycles:
         Minimum cycles from a burst's last beat to the first beat of the burst that takes its place
         among the outstanding ones.
     row_bytes, row_miss_cycles:
@@ -37,7 +37,7 @@ class Channel:
     burst_beats: int
     outstanding: int
     beat_cycles: float
-    turn: int
+    gap_cycles: int
     row_bytes: int = 0
     row_miss_cycles: int = 0
 
@@ -53,7 +53,7 @@ class Channel:
         That requires that row misses take no time and that enough bursts are outstanding.
         """
         long = self.burst_beats * self.beat_cycles
-        return not self.row_miss_cycles and (self.outstanding - 1) * long >= self.turn
+        return not self.row_miss_cycles and (self.outstanding - 1) * long >= self.gap_cycles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ def _append_ends(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float
         time += max(opens + cycles, _ADDRESS_CYCLES)
         if len(ends) >= channel.outstanding:
             # The first beat waits for its address; the others follow one after another.
-            time = max(time, ends[-channel.outstanding] + channel.turn + 1 - beat + cycles)
+            time = max(time, ends[-channel.outstanding] + channel.gap_cycles + 1 - beat + cycles)
         ends.append(time)
         done += size
     return time - begin, done

@@ -153,7 +153,7 @@ RULES = (
 _BY_NAME = {rule.name: rule for rule in RULES}
 
 
-def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> str:
+def describe_broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> str:
     """Return a monitor's message on a broken rule: rule, cycle, channel, and observed values.
 
     Raises
@@ -178,7 +178,7 @@ class RegionRegisters:
     writable: bool
 
 
-def windows() -> tuple[RegionRegisters, ...]:
+def region_registers() -> tuple[RegionRegisters, ...]:
     """Return the registers and the permitted accesses of each region, in the order of `Region`."""
     return tuple(
         RegionRegisters(

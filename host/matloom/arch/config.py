@@ -509,7 +509,7 @@ class Config:
     @property
     def has_narrow(self) -> bool:
         """Whether the engine has a mode that packs two weights into a byte."""
-        return any(MODES[mode].narrow for mode in self.mac_modes)
+        return any(MODES[mode].is_narrow for mode in self.mac_modes)
 
     @property
     def has_addends(self) -> bool:
@@ -562,7 +562,7 @@ class Config:
         """
         fmt = MODES.get(mode, MODES["i8xi8"])
         elements = self.rows * fmt.macs_of_two_cells // 2
-        return (self.float_rows if fmt.floating else elements) * self.columns
+        return (self.float_rows if fmt.is_floating else elements) * self.columns
 
     @property
     def has_float(self) -> bool:

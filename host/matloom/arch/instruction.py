@@ -11,11 +11,11 @@ from matloom.arch.isa import (
     BYTES_ONLY,
     FORMATS,
     INSTRUCTION_WORD_BYTES,
-    OF_ROWS,
-    WITH_CURVE,
-    WITH_POOL,
-    WITH_RESULT,
-    WITH_SOFTMAX,
+    REQUIRED_WITH_CURVE,
+    REQUIRED_WITH_POOL,
+    REQUIRED_WITH_RESULT,
+    REQUIRED_WITH_ROWS,
+    REQUIRED_WITH_SOFTMAX,
     Addend,
     Extent,
     Field,
@@ -141,7 +141,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     return Instruction(opcode, values), end
 
 
-class _Legal(NamedTuple):
+class _FieldRule(NamedTuple):
     """Legal values of a field in a configuration.
 
     `low` and `high` are inclusive; `choices` is None if they apply alone; values must be multiples
@@ -155,7 +155,7 @@ class _Legal(NamedTuple):
     choices: tuple[int, ...] | None
     unit: int
 
-    def fault(self, opcode: Opcode, value: int, mode: int) -> str:
+    def describe_violation(self, opcode: Opcode, value: int, mode: int) -> str:
         """Return a sentence that says why a value is illegal; the value must be illegal.
 
         `mode` is the index of the instruction's mode in `MAC_MODES`.
@@ -176,10 +176,10 @@ class _Legal(NamedTuple):
 
 
 @lru_cache
-def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
+def _field_rules(opcode: Opcode, config: Config) -> tuple[_FieldRule, ...]:
     """Return the legal values of each field of an opcode's format, except for `opcode` itself."""
     return tuple(
-        _Legal(
+        _FieldRule(
             item,
             item.exists(config),
             *item.limits(config),
@@ -194,7 +194,7 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
     """Return a sentence on the first illegal value or combination of fields; None if legal."""
     opcode, get = instruction.opcode, instruction.values.get
     mode = int(get("mode", 0))
-    for rule in _legal(opcode, config):
+    for rule in _field_rules(opcode, config):
         item, _exists, low, high, choices, unit = rule
         value = get(item.name, 0)
         if (
@@ -204,7 +204,7 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
             and not (mode and value and item.plain)
         ):
             continue
-        return rule.fault(opcode, int(value), mode)
+        return rule.describe_violation(opcode, int(value), mode)
     if instruction.opcode is Opcode.EXEC and instruction.window and instruction.paired:
         return _blocks_fault(instruction, config.weight_boundary)
     return _post_fault(instruction, config) if instruction.opcode is Opcode.POST else None
@@ -226,10 +226,14 @@ def _post_fault(instruction: Instruction, config: Config) -> str | None:
             return fault
     makes_rows = instruction.softmax == RowFunction.SOFTMAX
     for used, name, rules in (
-        (instruction.curve, "a curve", WITH_CURVE),
-        (instruction.softmax, "softmax", WITH_SOFTMAX | (OF_ROWS if makes_rows else {})),
-        (instruction.pool, "pool", WITH_POOL),
-        (instruction.addend == Addend.RESULT, "addend 3", WITH_RESULT),
+        (instruction.curve, "a curve", REQUIRED_WITH_CURVE),
+        (
+            instruction.softmax,
+            "softmax",
+            REQUIRED_WITH_SOFTMAX | (REQUIRED_WITH_ROWS if makes_rows else {}),
+        ),
+        (instruction.pool, "pool", REQUIRED_WITH_POOL),
+        (instruction.addend == Addend.RESULT, "addend 3", REQUIRED_WITH_RESULT),
     ):
         fault = _required_value_fault(name, rules, instruction) if used else None
         if fault:

@@ -25,7 +25,7 @@ _Only = tuple[tuple[str, tuple[int, ...]], ...]
 
 def _float_numbers(bits: int) -> tuple[int, ...]:
     """Return the indices in `MAC_MODES` of floating-point modes with operands of `bits` bits."""
-    floats = [(number, mode) for number, mode in enumerate(MODES.values()) if mode.floating]
+    floats = [(number, mode) for number, mode in enumerate(MODES.values()) if mode.is_floating]
     return tuple(number for number, mode in floats if mode.activation_bits == bits)
 
 
@@ -710,29 +710,29 @@ def byte_only_fields(config: Config) -> tuple[str, ...]:
     return tuple(name for name in BYTES_ONLY if name != "product" or not config.has_word_products)
 
 
-#: Values that other fields must have if `softmax` is not 0; `OF_ROWS`: further ones if it is
-#: `RowFunction.SOFTMAX`.
-WITH_SOFTMAX = {
+#: Values that other fields must have if `softmax` is not 0; `REQUIRED_WITH_ROWS`: further ones if
+#: it is `RowFunction.SOFTMAX`.
+REQUIRED_WITH_SOFTMAX = {
     "source": int(Source.SPAD),
     "destination": int(Destination.SPAD),
     "table": int(Table.NONE),
     "product": 0,
     "addend": 0,
 }
-OF_ROWS = {"width": 1}
+REQUIRED_WITH_ROWS = {"width": 1}
 
 #: Values that other fields must have if `addend` is `Addend.RESULT`.
-WITH_RESULT = {
+REQUIRED_WITH_RESULT = {
     "source": int(Source.SPAD),
     "destination": int(Destination.SPAD),
     "table": int(Table.NONE),
 }
 
 #: Values that other fields must have if `curve` is not 0.
-WITH_CURVE = {"destination": int(Destination.SPAD), "words": 1}
+REQUIRED_WITH_CURVE = {"destination": int(Destination.SPAD), "words": 1}
 
 #: Values that other fields must have if `pool` is 1.
-WITH_POOL = {"source": int(Source.ACC), "destination": int(Destination.SPAD), "pairs": 0}
+REQUIRED_WITH_POOL = {"source": int(Source.ACC), "destination": int(Destination.SPAD), "pairs": 0}
 
 
 #: Sizes in bytes of POST's scratchpad elements, each with the condition under which it applies.

@@ -16,14 +16,14 @@ from matloom.arch.post_latency import post_latency
 from matloom.arch.softmax_cycles import softmax_cycles
 
 #: Cycles of a LOAD in addition to the memory's latency: from its start to its first beat, plus from
-#: its last beat to its completion. `_READ_TURN`: cycles from a burst's last beat to the address of
+#: its last beat to its completion. `_READ_GAP`: cycles from a burst's last beat to the address of
 #: the next burst.
 _LOAD_PATH_CYCLES = 5
-_READ_TURN = 1
+_READ_GAP = 1
 
 #: Cycles from a burst's response to the first beat of the next burst: response queue, address,
 #: scratchpad read and beat queue.
-_WRITE_TURN = 9
+_WRITE_GAP = 9
 
 #: Cycles from a STORE's start to its first beat, in addition to the memory's latency.
 #: `_STORE_OVERLAP`: how many of them may overlap with the next STORE, while the response is
@@ -125,7 +125,7 @@ class Machine:
         return self.memory.read_latency + _COMMAND_PATH_CYCLES
 
     @cached_property
-    def window_cycles(self) -> float:
+    def outstanding_read_cycles(self) -> float:
         """Cycles for the beats of as many and as long reads as may be outstanding."""
         return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
 
@@ -194,7 +194,7 @@ class Machine:
         """Return the number of cycles during which a POST produces results."""
         vectors = post_vectors(values) * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
-        block = max(vectors + self.post_turn, self.post_fetch(values))
+        block = max(vectors + self.post_block_gap, self.post_fetch(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)
         if values.get("table", 0) == Table.FILL and self.config.tables > 1:
             # One entry per cycle.
@@ -208,7 +208,7 @@ class Machine:
         return max(self._lane_passes, post_element_bytes(values))
 
     @property
-    def post_turn(self) -> int:
+    def post_block_gap(self) -> int:
         """Cycles between the blocks of a POST."""
         return _POST_BLOCK_CYCLES
 
@@ -251,19 +251,19 @@ class Machine:
 
     @cached_property
     def _reads(self) -> Channel:
-        return self._channel(self.memory.read_latency + _READ_TURN)
+        return self._channel(self.memory.read_latency + _READ_GAP)
 
     @cached_property
     def _writes(self) -> Channel:
-        return self._channel(self.memory.write_latency + _WRITE_TURN)
+        return self._channel(self.memory.write_latency + _WRITE_GAP)
 
-    def _channel(self, turn: int) -> Channel:
+    def _channel(self, gap_cycles: int) -> Channel:
         return Channel(
             bus_bytes=self.config.bus_bytes,
             burst_beats=self.config.burst_beats,
             outstanding=min(self.config.outstanding, self.memory.outstanding),
             beat_cycles=self.beat_cycles,
-            turn=turn,
+            gap_cycles=gap_cycles,
             row_bytes=self.memory.row_bytes,
             row_miss_cycles=self.memory.row_miss_cycles,
         )

@@ -25,7 +25,7 @@ class Mode:
     storage:
         NumPy type in which the host stores tensors of this format, if float32 layers can run in
         this mode; None if they cannot.
-    lowers:
+    lowered_from:
         Type of the layers to which a precision can give this mode (`passes.choose_modes`); None if
         a precision cannot give it.
     """
@@ -37,15 +37,15 @@ class Mode:
     weight_bits: int
     sums: str
     storage: str | None = None
-    lowers: str | None = None
+    lowered_from: str | None = None
 
     @property
-    def floating(self) -> bool:
+    def is_floating(self) -> bool:
         """Whether operands are floating-point numbers, in which case sums are fp32."""
         return self.sums == "float32"
 
     @property
-    def narrow(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether a byte holds two weights; EXEC then updates two accumulator entries at a time."""
         return self.weight_bits == _NARROW_BITS
 
@@ -56,12 +56,12 @@ class Mode:
     @property
     def macs_of_two_cells(self) -> int:
         """Multiply-accumulates per cycle of two cells in a column, if operands are integers."""
-        if self.narrow:
+        if self.is_narrow:
             return 4
         return 1 if self.activation_bits == _WORD_BITS else 2
 
 
-def _integer(activation_bits: int, weight_bits: int, lowers: str | None = None) -> Mode:
+def _integer(activation_bits: int, weight_bits: int, lowered_from: str | None = None) -> Mode:
     return Mode(
         name=f"i{activation_bits}xi{weight_bits}",
         activation=f"int{activation_bits}",
@@ -69,7 +69,7 @@ def _integer(activation_bits: int, weight_bits: int, lowers: str | None = None) 
         activation_bits=activation_bits,
         weight_bits=weight_bits,
         sums="int32",
-        lowers=lowers,
+        lowered_from=lowered_from,
     )
 
 
@@ -82,7 +82,7 @@ def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> M
         weight_bits=bits,
         sums="float32",
         storage=storage,
-        lowers="float32" if storage else None,
+        lowered_from="float32" if storage else None,
     )
 
 
@@ -90,7 +90,7 @@ def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> M
 #: patterns are stored as uint16.
 _TABLE = (
     _integer(8, 8),
-    _integer(8, 4, lowers="int8"),
+    _integer(8, 4, lowered_from="int8"),
     _integer(4, 4),
     _integer(16, 8),
     _floating("bf16", "bfloat16", 16, storage="uint16"),
@@ -106,11 +106,11 @@ MODES = {item.name: item for item in _TABLE}
 MAC_MODES = tuple(MODES)
 
 #: Names of the modes whose operands are floating-point numbers and whose sums are fp32.
-FLOAT_MODES = tuple(item.name for item in _TABLE if item.floating)
+FLOAT_MODES = tuple(item.name for item in _TABLE if item.is_floating)
 
 #: Names of the modes with two weights in a byte, whose EXEC updates two accumulator entries at a
 #: time.
-NARROW_MODES = tuple(item.name for item in _TABLE if item.narrow)
+NARROW_MODES = tuple(item.name for item in _TABLE if item.is_narrow)
 
 #: NumPy types in which the host stores the tensors of float32 layers that run in fewer bits, by
 #: name of the mode.

@@ -100,7 +100,7 @@ def _find_schedule(
 def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
     """Return the command buffer, or a `DoesNotFit` that names a field out of range."""
     table = InstructionTable(instructions)
-    problem = table.illegal(config)
+    problem = table.first_violation(config)
     if problem is not None:
         return DoesNotFit(reason=f"the network does not fit the instruction set: {problem}")
     return table.pack()

@@ -106,7 +106,7 @@ class Loads:
         """
         requested_until = time + self._machine.load_latency
         at = bisect_right(self.starts, requested_until) - 1
-        return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
+        return min(self._machine.outstanding_read_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def insert_commands(self, time: int, beats: int) -> None:
         """Insert commands for `beats` cycles from `time` on, and delay the later beats of LOADs."""

@@ -277,7 +277,7 @@ class BankWaits:
                     self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
             ready = max(fetched, streamed)
-            time = max(streamed + self._machine.post_turn, fetched)
+            time = max(streamed + self._machine.post_block_gap, fetched)
             streamed = time + vectors
             if timing.moved.parts:
                 streamed = above.delay(time, vectors, timing.moved)

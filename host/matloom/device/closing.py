@@ -20,7 +20,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 class _Stop:
     """Flag that ends running calls.
 
-    Transports hold the flag, because a bound method of `Closing` would keep the device alive.
+    Transports hold the flag, because a bound method of `Closable` would keep the device alive.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class _Stop:
         return self.closed or self.asked()
 
 
-class Closing:
+class Closable:
     """Object whose methods only one thread at a time can call, and that any thread can close.
 
     Closing waits only until the running call notices it; `Stoppable` transports check several times
@@ -110,20 +110,20 @@ class Closing:
 
 
 def exclusive(method: _Method) -> _Method:
-    """Decorate a method of `Closing` that only one thread at a time may run.
+    """Decorate a method of `Closable` that only one thread at a time may run.
 
     The method raises `DeviceClosedError` if the device is closed.
     """
 
     @functools.wraps(method)
-    def wrapper(self: Closing, *arguments: Any, **named: Any) -> Any:
+    def wrapper(self: Closable, *arguments: Any, **named: Any) -> Any:
         with self._calling():
             return method(self, *arguments, **named)
 
     return cast("_Method", wrapper)
 
 
-_OPEN_DEVICES: weakref.WeakSet[Closing] = weakref.WeakSet()
+_OPEN_DEVICES: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 @atexit.register

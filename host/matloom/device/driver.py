@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.config_name import describe_config, digest_name
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
-from matloom.device.closing import Closing, exclusive
+from matloom.device.closing import Closable, exclusive
 from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.transport import Batching, Interruptible, Transport
 
@@ -39,11 +39,11 @@ class Counters:
 class Owner(Protocol):
     """Owner of the regions in external memory."""
 
-    def leave(self) -> None:
+    def save_regions(self) -> None:
         """Save data from the regions, which are about to be overwritten."""
 
 
-class Driver(Closing):
+class Driver(Closable):
     """One engine, reached through a transport.
 
     Opening checks identity, interface version and configuration digest. If a run did not finish
@@ -176,7 +176,7 @@ class Driver(Closing):
             self.reset()
 
     @exclusive
-    def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
+    def place_regions(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
         """Place regions of these sizes in external memory; return the bus address of each.
 
         The owner of the previous regions saves its data first, and `owner` becomes None. Raises
@@ -184,7 +184,7 @@ class Driver(Closing):
         """
         self._recover()
         if self.owner is not None:
-            self.owner.leave()
+            self.owner.save_regions()
         self.owner = None
         self.epoch += 1
         address = self.transport.memory_base

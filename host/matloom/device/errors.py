@@ -1,6 +1,6 @@
 """Errors of devices."""
 
-from matloom.arch.bus_rules import broken_rule
+from matloom.arch.bus_rules import describe_broken_rule
 from matloom.arch.csr import Fault
 from matloom.errors import HintedError
 
@@ -34,7 +34,7 @@ class BusError(DeviceError):
     hint = "please report it with the program; --waves shows the cycles before it"
 
     def __init__(self, *, rule: str, channel: str, cycle: int, value: int, limit: int):
-        super().__init__(broken_rule(rule, channel, cycle, value, limit))
+        super().__init__(describe_broken_rule(rule, channel, cycle, value, limit))
         self.rule, self.channel, self.cycle = rule, channel, cycle
 
 

@@ -190,7 +190,7 @@ class Link:
         self._parser.lengths = window.lengths
         began = self.stream.now()
         silent = noisy = fruitless = 0
-        while not window.complete:
+        while not window.is_complete:
             self._require_running()
             frames = window.frames()
             if frames:
@@ -201,11 +201,11 @@ class Link:
             if reply is None:
                 noisy += self._heard
                 silent = 0 if self._heard else silent + 1
-                window.lose_all()
+                window.mark_all_lost()
             elif reply.status == Status.NO_SESSION and window.kind is not Request.HELLO:
                 self._restarted = True
                 raise self._lost_error()
-            elif window.take(reply):
+            elif window.accept(reply):
                 silent = noisy = fruitless = 0
             else:
                 fruitless += 1

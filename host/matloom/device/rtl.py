@@ -146,7 +146,7 @@ class RtlTransport:
             raise DeviceClosedError("the device was closed")
         return int(self._simulation)
 
-    def _require_order(self) -> None:
+    def _raise_pending_errors(self) -> None:
         """Raise BusError if a bus rule was broken, or DeviceError if waveforms were lost."""
         self._require_waves(self._handle)
         breach = Breach()
@@ -196,7 +196,7 @@ class RtlTransport:
         """Return the value of the register at a byte offset."""
         response = ctypes.c_uint32()
         value = self._library.matloom_read32(self._handle, address, ctypes.byref(response))
-        self._require_order()
+        self._raise_pending_errors()
         if response.value:
             raise OSError(f"reading register {address:#x} failed with response {response.value}")
         return int(value)
@@ -206,7 +206,7 @@ class RtlTransport:
         self.waited = 0
         response = ctypes.c_uint32()
         self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
-        self._require_order()
+        self._raise_pending_errors()
         if response.value:
             raise OSError(f"writing register {address:#x} failed with response {response.value}")
 
@@ -240,7 +240,7 @@ class RtlTransport:
             passed = int(self._library.matloom_run(self._handle, wanted))
             count += passed
             self.waited += passed
-            self._require_order()
+            self._raise_pending_errors()
             if passed < wanted:
                 break
             if wanted == self._slice:
@@ -274,7 +274,7 @@ class RtlTransport:
     def reset(self) -> None:
         """Assert the chip's reset for some cycles; external memory keeps its contents."""
         self._library.matloom_reset(self._handle)
-        self._require_order()
+        self._raise_pending_errors()
 
     def close(self) -> None:
         """End the simulation and its waveforms; raise DeviceError if waveforms are lost."""

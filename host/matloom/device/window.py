@@ -36,7 +36,7 @@ class RequestWindow:
     """
 
     def __init__(self, kind: Request, requests: Sequence[LinkRequest], first: int) -> None:
-        self.kind, self._asked, self._first = kind, list(requests), first
+        self.kind, self._requests, self._first = kind, list(requests), first
         self.answers: list[bytes | None] = [None] * len(requests)
         self.error: tuple[LinkRequest, Status] | None = None
         self._attempts = [0] * len(requests)
@@ -46,7 +46,7 @@ class RequestWindow:
         self.repeats = 0
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every request has been answered."""
         return self._base == len(self.answers)
 
@@ -54,14 +54,14 @@ class RequestWindow:
     def lengths(self) -> frozenset[int]:
         """Data lengths that replies to these requests may have."""
         reads = self.kind not in (Request.WRITE_REGISTERS, Request.WRITE_MEMORY)
-        return frozenset({0, *(item.length for item in self._asked if reads)})
+        return frozenset({0, *(item.length for item in self._requests if reads)})
 
     def frames(self) -> bytes:
         """Return the frames to send now, of requests not sent yet or lost; count them as sent."""
         frames = bytearray()
         for index in range(self._base, min(self._base + WINDOW_REQUESTS, len(self.answers))):
             if self.answers[index] is None and index not in self._sent:
-                item = self._asked[index]
+                item = self._requests[index]
                 number = self._first + index & 255
                 attempt = self._attempts[index]
                 frames += request_frame(
@@ -72,24 +72,24 @@ class RequestWindow:
                 self._reached = max(self._reached, index + 1)
         return bytes(frames)
 
-    def lose_all(self) -> None:
+    def mark_all_lost(self) -> None:
         """Treat all unanswered requests as lost, so that `frames` returns them again."""
-        self._lose(list(self._sent))
+        self._mark_lost(list(self._sent))
 
-    def _lose(self, indices: Sequence[int]) -> None:
+    def _mark_lost(self, indices: Sequence[int]) -> None:
         self.repeats += len(indices)
         for index in indices:
             del self._sent[index]
             self._attempts[index] = (self._attempts[index] + 1) % 16
 
-    def take(self, reply: Reply) -> bool:
+    def accept(self, reply: Reply) -> bool:
         """Process a reply; return whether it answers a request.
 
         Requests that it shows to be lost or refused are sent again.
         """
         if reply.status == Status.BAD_FRAME:
             # The reply does not name a request; most likely it belongs to the oldest in flight.
-            self._lose(sorted(self._sent, key=self._sent.__getitem__)[:1])
+            self._mark_lost(sorted(self._sent, key=self._sent.__getitem__)[:1])
             return False
         index = self._base + ((reply.sequence - self._first - self._base) & 255)
         if reply.kind != self.kind or index not in self._sent:
@@ -99,9 +99,9 @@ class RequestWindow:
             return False
         if current:
             order = self._sent[index]
-            self._lose([other for other in self._sent if self._sent[other] < order])
+            self._mark_lost([other for other in self._sent if self._sent[other] < order])
         if reply.status == Status.SEQUENCE:
-            self._lose([index])
+            self._mark_lost([index])
             return False
         if reply.status == Status.OKAY and len(reply.data) != self._answer_bytes(index):
             return False
@@ -109,13 +109,13 @@ class RequestWindow:
         return True
 
     def _answer_bytes(self, index: int) -> int:
-        return 0 if self._asked[index].data else self._asked[index].length
+        return 0 if self._requests[index].data else self._requests[index].length
 
     def _answer(self, index: int, reply: Reply) -> None:
         del self._sent[index]
         self.answers[index] = reply.data
         if reply.status != Status.OKAY and self.error is None:
-            self.error = (self._asked[index], Status(reply.status))
+            self.error = (self._requests[index], Status(reply.status))
             # Requests that were not sent yet are dropped.
             del self.answers[self._reached :]
         while self._base < len(self.answers) and self.answers[self._base] is not None:

@@ -12,8 +12,8 @@ from matloom.ir.scales import has_explicit_multipliers
 Precision = str | Mapping[str, str]
 
 #: Modes for layers of float32, and for those of int8.
-FLOAT32_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "float32")
-INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowers == "int8")
+FLOAT32_MODES = tuple(item.name for item in _MODES.values() if item.lowered_from == "float32")
+INT8_MODES = tuple(item.name for item in _MODES.values() if item.lowered_from == "int8")
 
 #: All modes that a precision can give to layers.
 MODES = (*FLOAT32_MODES, *INT8_MODES)

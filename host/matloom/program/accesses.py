@@ -20,8 +20,8 @@ Space = tuple[AddressSpace, Region | None]
 class MemoryAccess(NamedTuple):
     """Address range ``start .. end - 1`` that an instruction reads or writes.
 
-    `base` is the field that holds `start`. `lines` are the addresses within the range that the
-    instruction accesses; None if it may access all.
+    `base` is the field that holds `start`. `addresses` are those within the range that
+    the instruction accesses; None if it may access all.
     """
 
     space: Space
@@ -29,7 +29,7 @@ class MemoryAccess(NamedTuple):
     start: int
     end: int
     write: bool
-    lines: StridedRange | None = None
+    addresses: StridedRange | None = None
 
     def __str__(self) -> str:
         memory, region = self.space
@@ -45,24 +45,24 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
         if end is not None:
             memory, base = extent.memory, extent.base
             region = Region(get("region", 0)) if memory is AddressSpace.DRAM else None
-            lines = footprint(extent, instruction, config)
+            addresses = footprint(extent, instruction, config)
             yield MemoryAccess(
-                (memory, region), base, int(get(base, 0)), int(end), extent.write, lines
+                (memory, region), base, int(get(base, 0)), int(end), extent.write, addresses
             )
 
 
-def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:
-    """Return a writable view of the strided lines of a dense table (units, lines).
+def strided_view(table: NDArray[_Entry], addresses: StridedRange) -> NDArray[_Entry]:
+    """Return a writable view of strided addresses in a dense table (units, addresses).
 
-    The axes of the view are units, the strides of `lines`, and the lines of a run.
+    The axes of the view are units, the strides of `addresses`, and the addresses of a run.
     """
-    assert lines.start >= 0
-    assert lines.end <= table.shape[1], "the table must have the lines"
-    unit, line = table.strides
+    assert addresses.start >= 0
+    assert addresses.end <= table.shape[1], "the table must have the addresses"
+    unit, entry = table.strides
     return np.ndarray(
-        (len(table), *lines.counts, lines.run),
+        (len(table), *addresses.counts, addresses.run),
         table.dtype,
         table,
-        lines.start * line,
-        (unit, *[step * line for step in lines.steps], line),
+        addresses.start * entry,
+        (unit, *[step * entry for step in addresses.steps], entry),
     )

@@ -9,7 +9,7 @@ from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 from matloom.printable import printable
 from matloom.program import EngineStep, Program
 from matloom.program.describe_state import describe_state
-from matloom.program.verdict import sentence
+from matloom.program.verdict import describe_verdict
 
 #: Names of the values of fields whose legal values depend on the configuration.
 _NAMES: dict[str, dict[int, str]] = {
@@ -33,7 +33,7 @@ def disassemble(source: Program | bytes) -> str:
         if layer.timestamp
     }
     known = (
-        sentence(source.verdict),
+        describe_verdict(source.verdict),
         f"cycles are predicted for memory {source.memory.name}",
         *describe_state(source),
     )

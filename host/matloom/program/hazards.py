@@ -40,7 +40,7 @@ class _LastAccesses:
         count = len(edges)
         #: Index of the piece that begins at each end of an access; None if each address is a piece.
         self._piece: dict[int, int] | None = None
-        if any(access.lines is not None for access in accesses):
+        if any(access.addresses is not None for access in accesses):
             count = edges[-1] + 1
         else:
             self._piece = {edge: number for number, edge in enumerate(edges)}
@@ -52,9 +52,8 @@ class _LastAccesses:
 
         Its first axis has the writes of each unit, then the reads.
         """
-        lines = access.lines
-        if lines is not None:
-            return strided_view(self._last, lines)
+        if access.addresses is not None:
+            return strided_view(self._last, access.addresses)
         start, end = access.start, access.end
         if self._piece is not None:
             start, end = self._piece[start], self._piece[end]
@@ -75,17 +74,16 @@ class Hazards:
         nothing = (0,) * len(UNITS)
         #: Indices in the command buffer of each unit's instructions, and the clocks at their
         #: completion.
-        self._numbers: list[list[int]] = [[] for _unit in UNITS]
+        self._indices: list[list[int]] = [[] for _unit in UNITS]
         self._completions: list[list[_Clock]] = [[nothing] for _unit in UNITS]
         self._starts = [nothing for _unit in UNITS]
         self._fetches = [nothing for _unit in UNITS]
 
-    def check(
-        self, number: int, instruction: Instruction, accesses: Sequence[MemoryAccess]
-    ) -> None:
+    def check(self, index: int, instruction: Instruction, accesses: Sequence[MemoryAccess]) -> None:
         """Check the accesses of one instruction against all earlier ones, and record them.
 
-        `number` is the index of the instruction. Raises VerifyError if it misses a wait.
+        `index` is that of the instruction in the command buffer. Raises VerifyError if a wait is
+        missing.
         """
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
@@ -95,10 +93,10 @@ class Hazards:
         for access in accesses:
             known = self._fetches[unit] if access.base in _FETCHED else ordered
             entries = self._past[access.space].last(access)
-            self._require_ordered(number, instruction, access, entries, known)
+            self._require_ordered(index, instruction, access, entries, known)
             marks.append(entries[unit if access.write else len(UNITS) + unit])
-        self._numbers[unit].append(number)
-        own = len(self._numbers[unit])
+        self._indices[unit].append(index)
+        own = len(self._indices[unit])
         for mark in marks:
             mark[...] = own
         # A unit completes in order, so its earlier instructions are complete, too.
@@ -124,7 +122,7 @@ class Hazards:
 
     def _require_ordered(
         self,
-        number: int,
+        index: int,
         instruction: Instruction,
         access: MemoryAccess,
         entries: NDArray[np.int32],
@@ -140,8 +138,8 @@ class Hazards:
                 verb = "writes" if write else "reads"
                 operand = _FETCHED.get(access.base, "")
                 raise VerifyError(
-                    f"instruction {number} ({instruction.opcode.name}) must wait for "
-                    f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
+                    f"instruction {index} ({instruction.opcode.name}) must wait for "
+                    f"instruction {self._indices[other][last - 1]} ({UNITS[other].name}), "
                     f"which {verb} {operand}{access}"
                 )
 

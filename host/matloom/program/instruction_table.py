@@ -40,7 +40,7 @@ class _Layout:
         self.zeros = dict.fromkeys(self.names, 0)
         self.words = FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES * 8 // _WORD
         bits = [item.bits for item in fields]
-        places = np.array([sum(bits[:number]) for number in range(1, len(bits))], np.int64)
+        places = np.array([sum(bits[:index]) for index in range(1, len(bits))], np.int64)
         word, shifts = np.divmod(places, _WORD)
         self._bits = list(zip(word.tolist(), shifts.tolist(), bits[1:], strict=True))
         self.low, self.high = np.array([item.range for item in fields[1:]], np.int64).T
@@ -108,11 +108,11 @@ class InstructionTable(Sequence[Instruction]):
         #: Opcode, and row in its group, of each instruction that was read from bytes.
         self._places: list[tuple[Opcode, int]] = []
         for opcode in Opcode:
-            numbers = np.flatnonzero(opcodes == opcode)
-            if len(numbers):
+            indices = np.flatnonzero(opcodes == opcode)
+            if len(indices):
                 layout = _layout(opcode)
-                rows = [layout.row(instructions[number]) for number in numbers.tolist()]
-                self._groups[opcode] = numbers, np.array(rows, np.int64)
+                rows = [layout.row(instructions[index]) for index in indices.tolist()]
+                self._groups[opcode] = indices, np.array(rows, np.int64)
 
     @classmethod
     def unpack(cls, commands: bytes) -> "InstructionTable":
@@ -123,71 +123,71 @@ class InstructionTable(Sequence[Instruction]):
             unpack(commands, end)
         table._instructions = [None] * len(opcodes)
         table._places = [(Opcode.END, 0)] * len(opcodes)
-        for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
-            for number in numbers[bad].tolist():
-                unpack(commands, offsets[number])
-            for place, number in enumerate(numbers.tolist()):
-                table._places[number] = opcode, place
-            table._groups[opcode] = numbers, rows
+        for opcode, indices, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
+            for index in indices[bad].tolist():
+                unpack(commands, offsets[index])
+            for place, index in enumerate(indices.tolist()):
+                table._places[index] = opcode, place
+            table._groups[opcode] = indices, rows
         return table
 
     def __len__(self) -> int:
         return len(self._instructions)
 
     @overload
-    def __getitem__(self, number: int) -> Instruction: ...
+    def __getitem__(self, index: int) -> Instruction: ...
 
     @overload
-    def __getitem__(self, number: slice) -> list[Instruction]: ...
+    def __getitem__(self, index: slice) -> list[Instruction]: ...
 
-    def __getitem__(self, number: int | slice) -> Instruction | list[Instruction]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        found = self._instructions[number]
+    def __getitem__(self, index: int | slice) -> Instruction | list[Instruction]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        found = self._instructions[index]
         if found is None:
-            opcode, place = self._places[number]
+            opcode, place = self._places[index]
             row = self._groups[opcode][1][place].tolist()
             values = dict(zip(_layout(opcode).names, row, strict=True))
-            found = self._instructions[number] = Instruction(opcode, values)
+            found = self._instructions[index] = Instruction(opcode, values)
         return found
 
     def columns(self) -> list[tuple[Opcode, _Rows, dict[str, _Rows]]]:
         """Return each opcode, the indices of its instructions, and their field values by name."""
         if not self._columns:
             self._columns = [
-                (opcode, numbers, dict(zip(_layout(opcode).names, rows.T, strict=True)))
-                for opcode, (numbers, rows) in self._groups.items()
+                (opcode, indices, dict(zip(_layout(opcode).names, rows.T, strict=True)))
+                for opcode, (indices, rows) in self._groups.items()
             ]
         return self._columns
 
     def column(self, name: str) -> list[int]:
         """Return the values of a field in all instructions; 0 in those without the field."""
         values = np.zeros(len(self), np.int64)
-        for _opcode, numbers, columns in self.columns():
-            values[numbers] = columns.get(name, 0)
+        for _opcode, indices, columns in self.columns():
+            values[indices] = columns.get(name, 0)
         found: list[int] = values.tolist()
         return found
 
     def pack(self) -> bytes:
         """Return the bytes of all instructions; raise `IsaError` if a field overflows."""
         sizes = np.zeros(len(self), np.int64)
-        for opcode, (numbers, rows) in self._groups.items():
+        for opcode, (indices, rows) in self._groups.items():
             layout = _layout(opcode)
-            for number in numbers[((rows < layout.low) | (rows > layout.high)).any(axis=1)]:
-                pack(self[number])
-            sizes[numbers] = layout.words
+            for index in indices[((rows < layout.low) | (rows > layout.high)).any(axis=1)]:
+                pack(self[index])
+            sizes[indices] = layout.words
         ends = np.cumsum(sizes)
         words = np.zeros(ends[-1] if len(ends) else 0, np.uint64)
-        for opcode, (numbers, rows) in self._groups.items():
+        for opcode, (indices, rows) in self._groups.items():
             layout = _layout(opcode)
-            starts = ends[numbers] - layout.words
+            starts = ends[indices] - layout.words
             words[starts[:, None] + np.arange(layout.words)] = layout.encode(rows)
         return words.astype("<u8").tobytes()
 
-    def may_be_illegal(self, config: Config) -> list[int]:
+    def doubtful_indices(self, config: Config) -> list[int]:
         """Return the indices of instructions that may have an illegal field, ascending."""
         found = []
-        for opcode, numbers, columns in self.columns():
+        for opcode, indices, columns in self.columns():
             wrong = _rules(opcode, config).breaks_rule(self._groups[opcode][1])
             # Fields that are only legal together.
             if opcode is Opcode.EXEC:
@@ -197,13 +197,13 @@ class InstructionTable(Sequence[Instruction]):
                 wrong |= columns["curve"] != 0
                 wrong |= (columns["softmax"] != 0) | (columns["addend"] * columns["product"] != 0)
                 wrong |= (columns["pool"] != 0) | (columns["addend"] == int(Addend.RESULT))
-            found += numbers[wrong].tolist()
+            found += indices[wrong].tolist()
         return sorted(found)
 
-    def illegal(self, config: Config) -> str | None:
+    def first_violation(self, config: Config) -> str | None:
         """Return a sentence on the first illegal field of all instructions, or None."""
-        for number in self.may_be_illegal(config):
-            problem = illegal_field(self[number], config)
+        for index in self.doubtful_indices(config):
+            problem = illegal_field(self[index], config)
             if problem is not None:
                 return problem
         return None
@@ -253,13 +253,13 @@ def unpack_all(commands: bytes) -> Iterator[Instruction]:
     """Yield the instructions of a command buffer up to END; raise `IsaError` if one is invalid."""
     opcodes, offsets, offset = _scan(commands)
     instructions: list[Instruction | None] = [None] * len(opcodes)
-    for opcode, numbers, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
+    for opcode, indices, rows, bad in _decode_by_opcode(commands, opcodes, offsets):
         names = _layout(opcode).names
-        for number, row, wrong in zip(numbers.tolist(), rows.tolist(), bad.tolist(), strict=True):
+        for index, row, wrong in zip(indices.tolist(), rows.tolist(), bad.tolist(), strict=True):
             if not wrong:
-                instructions[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
-    for number, instruction in enumerate(instructions):
-        yield instruction or unpack(commands, offsets[number])[0]
+                instructions[index] = Instruction(opcode, dict(zip(names, row, strict=True)))
+    for index, instruction in enumerate(instructions):
+        yield instruction or unpack(commands, offsets[index])[0]
     if not opcodes or opcodes[-1] != Opcode.END:
         unpack(commands, offset)
 
@@ -271,11 +271,11 @@ def _decode_by_opcode(
     words = np.frombuffer(commands, "<u8", len(commands) // 8)
     kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
     for opcode in Opcode:
-        numbers = np.flatnonzero(kinds == opcode)
-        if len(numbers):
+        indices = np.flatnonzero(kinds == opcode)
+        if len(indices):
             layout = _layout(opcode)
-            raw = words[starts[numbers][:, None] + np.arange(layout.words)]
-            yield opcode, numbers, layout.decode(raw), layout.has_reserved_bits(raw)
+            raw = words[starts[indices][:, None] + np.arange(layout.words)]
+            yield opcode, indices, layout.decode(raw), layout.has_reserved_bits(raw)
 
 
 def _scan(commands: bytes) -> tuple[list[int], list[int], int]:

@@ -15,10 +15,13 @@ from matloom.program.instruction_table import InstructionTable
 _Numbers = NDArray[np.int64]
 
 
-def may_be_illegal(table: InstructionTable, config: Config) -> set[int]:
+def doubtful_instructions(table: InstructionTable, config: Config) -> set[int]:
     """Return the indices of instructions whose fields, region or waits need a closer check."""
     found = [*_stores(table), *_waits(table)]
-    return {*table.may_be_illegal(config), *(number for each in found for number in each.tolist())}
+    return {
+        *table.doubtful_indices(config),
+        *(number for each in found for number in each.tolist()),
+    }
 
 
 def _stores(table: InstructionTable) -> Iterator[_Numbers]:

@@ -94,5 +94,5 @@ def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 def _entries_of(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
     """Return a writable view of the table entries of the bytes that an access covers."""
-    lines = access.lines or StridedRange(access.start, access.end - access.start)
-    return strided_view(table[np.newaxis], lines)
+    addresses = access.addresses or StridedRange(access.start, access.end - access.start)
+    return strided_view(table[np.newaxis], addresses)

@@ -5,7 +5,7 @@ from matloom.program import Verdict
 _PERCENT = 0.01
 
 
-def sentence(verdict: Verdict | None) -> str:
+def describe_verdict(verdict: Verdict | None) -> str:
     """Return a sentence that says what was checked when a program was compiled."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "checked when compiled: nothing"
@@ -32,7 +32,7 @@ def _share(verdict: Verdict) -> str:
     return f"{share} of MACs in {' and '.join(filter(None, (runs, tiles)))}"
 
 
-def equality(verdict: Verdict | None) -> str:
+def describe_equality(verdict: Verdict | None) -> str:
     """Return a sentence that says whether a program computes the same as the operators' kernels."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "whether the program gives the same results was not checked when it was compiled"
@@ -40,4 +40,4 @@ def equality(verdict: Verdict | None) -> str:
         return "the engine runs no operator"
     proven = verdict.stages[0] == verdict.stages[1] and verdict.stages[1]
     extent = "the program gives the same" if proven or verdict.share == 1 else "checked in part"
-    return f"{extent}: {sentence(verdict)}"
+    return f"{extent}: {describe_verdict(verdict)}"

@@ -22,7 +22,7 @@ from matloom.program.accesses import MemoryAccess, accesses
 from matloom.program.errors import VerifyError
 from matloom.program.hazards import Hazards
 from matloom.program.instruction_table import InstructionTable, unpack_all
-from matloom.program.prefilter import may_be_illegal
+from matloom.program.prefilter import doubtful_instructions
 from matloom.program.residency import repeat_problem
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
@@ -87,8 +87,8 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     legal = _legal_instructions(commands, config, region_bytes)
     _check_tables([instruction for instruction, _found in legal], config)
     hazards = Hazards([access for _instruction, found in legal for access in found])
-    for number, (instruction, found) in enumerate(legal):
-        hazards.check(number, instruction, found)
+    for index, (instruction, found) in enumerate(legal):
+        hazards.check(index, instruction, found)
 
 
 def overlaps_itself(instruction: Instruction, config: Config) -> bool:
@@ -158,7 +158,7 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
     except IsaError:
         # Earlier instructions may be wrong, too.
         return _decode_one_by_one(commands)
-    doubtful = may_be_illegal(table, config)
+    doubtful = doubtful_instructions(table, config)
     return ((each, number in doubtful) for number, each in enumerate(table))
 
 

@@ -15,7 +15,7 @@ from matloom.device.line_cost import LineCost
 from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
 from matloom.program.describe_state import variable_bytes
-from matloom.program.verdict import equality
+from matloom.program.verdict import describe_equality
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.terminal.tables import as_text, layer_table
 
@@ -205,7 +205,7 @@ def make_report(
         resident=resident,
         state=variable_bytes(program),
         computed_by="kernels" if kernels else "program",
-        equality=equality(program.verdict) if kernels else "",
+        equality=describe_equality(program.verdict) if kernels else "",
         shared_slots=program.shared_slots,
     )
 

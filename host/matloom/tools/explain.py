@@ -12,7 +12,7 @@ from matloom.pre import preprocessing_of
 from matloom.program import EngineStep, HostStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.instruction_table import unpack_all
-from matloom.program.verdict import sentence
+from matloom.program.verdict import describe_verdict
 from matloom.terminal.tables import count_text, layer_table, macs_cell
 
 _RATE = "MACs per\ncycle"
@@ -153,7 +153,7 @@ def _totals(program: Program) -> list[str]:
     infos = {info.name: info for info in program.inputs}
     for name, stage in preprocessing_of(program).items():
         lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
-    return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
+    return [*lines, describe_verdict(program.verdict), f"what would help most: {_advice(program)}"]
 
 
 def _fusions(program: Program) -> Iterator[str]:

@@ -16,8 +16,8 @@ from matloom.verification.plan import (
     ON_CHIP,
     Prover,
     expected_seconds,
-    missing_requirements,
     position_of,
+    why_not_run,
 )
 from matloom.verification.regression import regression
 from matloom.verification.replays import how_to_replay, timing_of
@@ -117,7 +117,7 @@ def verify(
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
-    why_not = missing_requirements(verification, prover)
+    why_not = why_not_run(verification, prover)
     expected = expected_seconds(verification, prover, why_not)
     run = _Run(verification=verification, end=end, say=say, expected=expected)
     if expected:
@@ -125,29 +125,27 @@ def verify(
         say(f"minutes that should complete it, on an idle core: {estimates}")
     chips: list[CoveredTransport] = []
     bodies: dict[str, Callable[[Step], None]] = {
-        "verilog": lambda step: _verilog(run, linter, folder, step),
-        "simulator": lambda step: chips.append(_build(run, step)),
-        "coverage": lambda step: _coverage(run, chips[0], step),
-        "regression": lambda step: _regression(run, folder, step),
-        "proofs": lambda step: _proofs(run, prover, step),
-        "streams": lambda step: _streams(run, tasks, step),
+        "verilog": lambda step: _write_verilog(run, linter, folder, step),
+        "simulator": lambda step: chips.append(_build_simulator(run, step)),
+        "coverage": lambda step: _run_coverage(run, chips[0], step),
+        "regression": lambda step: _run_regression(run, folder, step),
+        "proofs": lambda step: _run_proofs(run, prover, step),
+        "streams": lambda step: _run_streams(run, tasks, step),
     }
     bodies = dict(sorted(bodies.items(), key=lambda each: position_of(each[0], expected)))
     for name, body in bodies.items():
         no_chip = "the simulator was not built" if name in ON_CHIP and not chips else ""
-        _step(run, name, body, why_not[name] or no_chip)
+        _run_step(run, name, body, why_not[name] or no_chip)
     close_chip()
     verification.steps.sort(key=lambda step: STEPS.index(step.name))
 
 
-def _step(
-    run: _Run, name: str, body: Callable[[Step], None], missing_requirements: str = ""
-) -> None:
-    """Run a step, unless `missing_requirements` says why not; an exception makes it FAILED."""
-    missing_requirements = missing_requirements or ("interrupted before" if run.interrupted else "")
-    step = Step(name=name, detail=missing_requirements)
+def _run_step(run: _Run, name: str, body: Callable[[Step], None], why_not: str = "") -> None:
+    """Run a step, unless `why_not` says why not; an exception makes it FAILED."""
+    why_not = why_not or ("interrupted before" if run.interrupted else "")
+    step = Step(name=name, detail=why_not)
     run.verification.steps.append(step)
-    if not missing_requirements:
+    if not why_not:
         start = time.monotonic()
         try:
             body(step)
@@ -163,14 +161,14 @@ def _step(
     run.say(f"{step.name}: {step.verdict}, {step.sentence}")
 
 
-def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
+def _write_verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
     """Write the Verilog and lint it with Verilator."""
     step.detail, complaints = linter(run.verification.config, folder)
     step.verdict = FAILED if complaints else PASSED
     step.lines = [str(each) for each in complaints]
 
 
-def _build(run: _Run, step: Step) -> CoveredTransport:
+def _build_simulator(run: _Run, step: Step) -> CoveredTransport:
     """Build the simulator, or use the cached one; return the simulated chip."""
     run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
     chip = open_chip(run.verification.config, run.verification.seed)
@@ -179,7 +177,7 @@ def _build(run: _Run, step: Step) -> CoveredTransport:
     return chip
 
 
-def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
+def _run_coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
     """Run streams directed at missing coverage points until none are missing or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.of(chip, run.verification.config)
@@ -220,7 +218,7 @@ def _coverage_text(coverage: Coverage) -> str:
     return f"{reached} of {declared} declared points reached"
 
 
-def _streams(run: _Run, tasks: TaskRunner, step: Step) -> None:
+def _run_streams(run: _Run, tasks: TaskRunner, step: Step) -> None:
     """Run random checks with new seeds until one fails or time is up, at least one of each kind."""
     verification = run.verification
     last_report = time.monotonic()
@@ -244,7 +242,7 @@ def _streams(run: _Run, tasks: TaskRunner, step: Step) -> None:
     step.detail = "chip and functional model agree, no rule of the bus was broken"
 
 
-def _regression(run: _Run, folder: Path, step: Step) -> None:
+def _run_regression(run: _Run, folder: Path, step: Step) -> None:
     """Run the cocotb testbenches until all are done or time is up."""
     expected = run.expected.get("regression", 0.0)
     start = time.monotonic()
@@ -257,7 +255,7 @@ def _regression(run: _Run, folder: Path, step: Step) -> None:
         step.remaining = max(took * left / max(outcome.done, 1), expected - took)
 
 
-def _proofs(run: _Run, prover: Prover | str, step: Step) -> None:
+def _run_proofs(run: _Run, prover: Prover | str, step: Step) -> None:
     """Prove as many of the configuration's claims as time allows."""
     if isinstance(prover, str):
         raise ValueError(prover)

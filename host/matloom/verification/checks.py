@@ -94,7 +94,7 @@ def check_timestamps(pair: Pair, seed: int) -> None:
     instructions = regular_instructions(pair.config, slots)
     commands = b"".join(pack(instruction) for instruction in instructions)
     pair.calm()
-    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
+    pair.rtl.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     counted = pair.rtl.run(0, len(commands))
     wrong = wrong_regular_timestamps(slots, counted.timestamps, counted.values["cycles"])
@@ -268,7 +268,7 @@ def _fill(
 ) -> dict[Region, int]:
     """Write noise to the start of memory, then the stream's regions; return their addresses."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
-    bases = driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    bases = driver.place_regions({Region.PROGRAM: len(stream.commands), **sizes})
     noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
     memory[: noise.size] = noise
     driver.write_region(Region.PROGRAM, 0, stream.commands)

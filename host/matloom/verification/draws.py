@@ -10,11 +10,11 @@ from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     FILLS,
-    OF_ROWS,
-    WITH_CURVE,
-    WITH_POOL,
-    WITH_RESULT,
-    WITH_SOFTMAX,
+    REQUIRED_WITH_CURVE,
+    REQUIRED_WITH_POOL,
+    REQUIRED_WITH_RESULT,
+    REQUIRED_WITH_ROWS,
+    REQUIRED_WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Addend,
     Destination,
@@ -35,7 +35,7 @@ from matloom.verification.fields import body_fields
 _SMALL_COUNTS = (1, 1, 2, 3, 4, 7)
 
 #: Fields that only have an effect if a flag is set, by the name of the flag.
-_MEANT_WITH = {
+_FIELDS_OF_FLAG = {
     "window": ("line", "first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
     "fill": ("fill_value",),
     "words": ("low_byte", "high_byte"),
@@ -67,7 +67,7 @@ def settle(
     Fields in `pinned` only change if no change of other fields helps. Afterwards, an instruction
     writes each byte only once, because the order of its writes is not specified.
     """
-    for flag, names in _MEANT_WITH.items():
+    for flag, names in _FIELDS_OF_FLAG.items():
         if flag in values and flag not in pinned and not pinned.isdisjoint(names):
             values[flag] = 1
     if opcode is Opcode.EXEC:
@@ -204,7 +204,7 @@ def _draw_exec(generator: random.Random, config: Config) -> dict[str, int]:
         "blocks": generator.choice((1, 1, 2, 4)),
         "oc_blocks": generator.choice((1, 2, 3)),
         "oc_step": generator.choice((0, config.columns, 65535)),
-        **dict.fromkeys(_MEANT_WITH["window"], 0),
+        **dict.fromkeys(_FIELDS_OF_FLAG["window"], 0),
     }
     if generator.random() < 0.3:
         values |= _draw_channels(generator, config)
@@ -313,7 +313,7 @@ def _draw_post_functions(generator: random.Random, config: Config) -> dict[str, 
         values["pairs"] = generator.randint(0, 1)
     if config.has_words:
         values["words"] = generator.randint(0, 1)
-        values |= {side: generator.randrange(256) for side in _MEANT_WITH["words"]}
+        values |= {side: generator.randrange(256) for side in _FIELDS_OF_FLAG["words"]}
     if config.tables:
         values["table"] = generator.choice((*config.table_uses, Table.LOOK_UP))
     if config.products:
@@ -341,15 +341,15 @@ def _settle_post(
         if values["pre_shift"] not in config.post_formats:
             values["pre_shift"] = generator.choice(config.post_formats)
         values |= {name: 0 for name in ("words", "curve", *BYTES_ONLY) if name in values}
-    _settle(values, pinned, "curve", WITH_CURVE)
+    _settle_field(values, pinned, "curve", REQUIRED_WITH_CURVE)
     if values.get("words"):
         values |= {name: 0 for name in byte_only_fields(config) if name in values}
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
     _settle_softmax(values, pinned)
-    _settle(values, pinned, "pool", WITH_POOL)
+    _settle_field(values, pinned, "pool", REQUIRED_WITH_POOL)
     if values.get("addend") == Addend.RESULT:
-        _settle(values, pinned, "addend", WITH_RESULT)
+        _settle_field(values, pinned, "addend", REQUIRED_WITH_RESULT)
     fills = values.get("table") in FILLS or values.get("softmax") == RowFunction.FILL
     if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)
@@ -380,9 +380,9 @@ def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
 
     If it is pinned, the other fields change; otherwise, and under FLOAT, it becomes 0.
     """
-    rules = {name: value for name, value in WITH_SOFTMAX.items() if name in values}
+    rules = {name: value for name, value in REQUIRED_WITH_SOFTMAX.items() if name in values}
     if values.get("softmax") == RowFunction.SOFTMAX:
-        rules |= OF_ROWS
+        rules |= REQUIRED_WITH_ROWS
     if not values.get("softmax"):
         return
     floating = values["rounding"] == Rounding.FLOAT
@@ -393,18 +393,18 @@ def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
         values["softmax"] = 0
 
 
-def _settle(
-    values: dict[str, int], pinned: AbstractSet[str], used: str, fixed: Mapping[str, int]
+def _settle_field(
+    values: dict[str, int], pinned: AbstractSet[str], name: str, required: Mapping[str, int]
 ) -> None:
-    """Make field `used` and the values in `fixed` that it requires consistent, in place.
+    """Make field `name` and the values in `required` that it requires consistent, in place.
 
     If it is pinned, the other fields change; otherwise, it becomes 0 if they differ.
     """
-    rules = {name: value for name, value in fixed.items() if name in values}
-    if not values.get(used) or used in pinned:
-        values |= rules if values.get(used) else {}
-    elif any(values[name] != value for name, value in rules.items()):
-        values[used] = 0
+    rules = {other: value for other, value in required.items() if other in values}
+    if not values.get(name) or name in pinned:
+        values |= rules if values.get(name) else {}
+    elif any(values[other] != value for other, value in rules.items()):
+        values[name] = 0
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:

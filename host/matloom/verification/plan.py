@@ -53,7 +53,7 @@ def why_no_simulator() -> str:
     return ""
 
 
-def missing_requirements(verification: Verification, prover: Prover | str) -> dict[str, str]:
+def why_not_run(verification: Verification, prover: Prover | str) -> dict[str, str]:
     """Return why each step cannot be run, by name of the step; an empty string if it can."""
     no_simulator = why_no_simulator()
     found = dict.fromkeys(STEPS, no_simulator)
@@ -66,17 +66,17 @@ def missing_requirements(verification: Verification, prover: Prover | str) -> di
 
 
 def expected_seconds(
-    verification: Verification, prover: Prover | str, missing_requirements: Mapping[str, str]
+    verification: Verification, prover: Prover | str, why_not: Mapping[str, str]
 ) -> dict[str, float]:
     """Return the estimated seconds of each step that can be run and has an end, by name."""
     config, expected = verification.config, {}
     size = max(1.0, config.rows * config.columns / _NANO_MULTIPLIERS)
-    if not missing_requirements["coverage"]:
+    if not why_not["coverage"]:
         points = sum(map(len, verification.coverage.model.points.values()))
         expected["coverage"] = _POINT_SECONDS * points * size
-    if not missing_requirements["regression"]:
+    if not why_not["regression"]:
         expected["regression"] = _TESTBENCH_SECONDS * size**0.5
-    if not missing_requirements["proofs"] and isinstance(prover, Prover):
+    if not why_not["proofs"] and isinstance(prover, Prover):
         expected["proofs"] = prover.expected(config)
     return expected
 

@@ -319,7 +319,7 @@ def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
     Raises what `Driver.run` raises.
     """
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
-    driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    driver.place_regions({Region.PROGRAM: len(stream.commands), **sizes})
     driver.write_region(Region.PROGRAM, 0, stream.commands)
     for region, contents in stream.regions.items():
         driver.write_region(region, 0, contents)
@@ -385,7 +385,7 @@ def clear_state(driver: Driver) -> None:
 def _run_order(driver: Driver, tracker: DependencyTracker, output_bytes: int) -> bytes:
     tracker.end()
     commands = b"".join(pack(instruction) for instruction in tracker.instructions)
-    driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: output_bytes})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: output_bytes})
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.run(0, len(commands))
     return driver.read_region(Region.OUTPUT, 0, output_bytes)

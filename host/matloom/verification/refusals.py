@@ -131,7 +131,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
 
 def _require(driver: Driver, commands: bytes, expected: _Record) -> None:
     """Run commands on the chip; raise `MismatchError` unless they end with this fault record."""
-    driver.allocate({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
+    driver.place_regions({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
     driver.write_region(Region.PROGRAM, 0, commands)
     found: _Record | None = None
     try:

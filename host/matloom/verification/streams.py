@@ -16,10 +16,10 @@ from matloom.verification.replays import memory_bytes
 from matloom.workers import TaskRunner
 
 #: Names of the checks of one round, which is repeated without end.
-_WEIGHTED_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
+_ROUND_OF_CHECKS = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
 
 #: Number of checks that always run: one round, so that each kind runs at least once.
-MIN_CHECKS = len(_WEIGHTED_CHECKS)
+MIN_CHECKS = len(_ROUND_OF_CHECKS)
 
 #: Number of lines of a traceback in a report.
 _TRACEBACK_LINES = 12
@@ -104,7 +104,7 @@ def run_checks(config: Config, seed: int, tasks: TaskRunner) -> Iterator[CheckOu
         Check(
             config=config,
             state_seed=seed,
-            name=_WEIGHTED_CHECKS[number % len(_WEIGHTED_CHECKS)],
+            name=_ROUND_OF_CHECKS[number % len(_ROUND_OF_CHECKS)],
             seed=draw.getrandbits(32),
         )
         for number in count()

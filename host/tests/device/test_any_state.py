@@ -62,7 +62,7 @@ def store_scratchpad(driver):
         Instruction(Opcode.END),
     )
     commands = b"".join(map(pack, instructions))
-    driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: 64})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: 64})
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.run(0, len(commands))
 

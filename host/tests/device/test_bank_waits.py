@@ -112,7 +112,7 @@ def cycles(pair, instructions):
     instructions = [*instructions, Instruction(Opcode.END)]
     commands = b"".join(pack(instruction) for instruction in instructions)
     size = {Region.INPUT: 1 << 14, Region.OUTPUT: 1 << 14}
-    pair.rtl.allocate({Region.PROGRAM: len(commands), **size})
+    pair.rtl.place_regions({Region.PROGRAM: len(commands), **size})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     measured = pair.rtl.run(0, len(commands)).cycles
     return measured, predict(instructions, Machine(config=pair.config)).cycles

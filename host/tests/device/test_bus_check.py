@@ -27,7 +27,7 @@ def copy(driver):
         Instruction(Opcode.END),
     )
     commands = b"".join(map(pack, instructions))
-    driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: SIZE, Region.OUTPUT: SIZE})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.INPUT: SIZE, Region.OUTPUT: SIZE})
     data = np.random.default_rng(0).bytes(SIZE)
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.write_region(Region.INPUT, 0, data)

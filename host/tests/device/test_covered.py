@@ -41,7 +41,7 @@ def test_runs_add_to_coverage(tmp_path, monkeypatch):
     for runs in (1, 2):
         driver = open_device("rtl", NANO, memory_bytes=1 << 16)
         assert isinstance(driver.transport, CoveredTransport)
-        driver.allocate({Region.PROGRAM: len(data), Region.INPUT: 4096, Region.OUTPUT: 64})
+        driver.place_regions({Region.PROGRAM: len(data), Region.INPUT: 4096, Region.OUTPUT: 64})
         driver.write_region(Region.PROGRAM, 0, data)
         driver.run(0, len(data))
         driver.transport.close()

@@ -23,7 +23,7 @@ END = pack(Instruction(Opcode.END))
 def opened(commands, regions=()):
     driver = Driver(ModelTransport(CONFIG, 1 << 20), CONFIG)
     sizes = {Region.PROGRAM: len(commands), **dict.fromkeys(regions, 4096)}
-    driver.allocate(sizes)
+    driver.place_regions(sizes)
     driver.write_region(Region.PROGRAM, 0, commands)
     return driver
 
@@ -82,7 +82,7 @@ def test_another_device():
 def test_too_little_memory():
     driver = Driver(ModelTransport(CONFIG, 8192), CONFIG)
     with pytest.raises(DeviceError, match=r"needs 12288 bytes .* the device has 8192"):
-        driver.allocate({Region.PROGRAM: 4097, Region.ARENA: 1})
+        driver.place_regions({Region.PROGRAM: 4097, Region.ARENA: 1})
 
 
 def legal(**values):
@@ -142,7 +142,7 @@ class Silent(ModelTransport):
 
 def test_every_wait_has_a_limit():
     driver = Driver(Silent(CONFIG), CONFIG, timeout=0.05)
-    driver.allocate({Region.PROGRAM: 16})
+    driver.place_regions({Region.PROGRAM: 16})
     with pytest.raises(DeviceTimeoutError, match=r"a run timed out after 0\.05 s"):
         driver.run(0, 16)
     driver.transport._registers[register("STATUS").offset] = 8
@@ -159,7 +159,7 @@ class Sleeping(Silent):
 
 def test_cycles_have_a_limit():
     driver = Driver(Sleeping(CONFIG), CONFIG, timeout=60, timeout_cycles=3 << 20)
-    driver.allocate({Region.PROGRAM: 16})
+    driver.place_regions({Region.PROGRAM: 16})
     with pytest.raises(DeviceTimeoutError, match=f"status 0x0 after {4 << 20} cycles"):
         driver.run(0, 16)
 
@@ -201,14 +201,14 @@ class Interrupted(ModelTransport):
 
 def test_an_interrupted_run_is_not_left_at_work(monkeypatch):
     driver = Driver(Interrupted(CONFIG), CONFIG)
-    driver.allocate({Region.PROGRAM: 16})
+    driver.place_regions({Region.PROGRAM: 16})
     driver.write_region(Region.PROGRAM, 0, END)
     resets = []
     monkeypatch.setattr(driver, "reset", lambda: resets.append(1))
     with pytest.raises(KeyboardInterrupt):
         driver.run(0, 16)
     assert not resets
-    driver.allocate({Region.PROGRAM: 16})
+    driver.place_regions({Region.PROGRAM: 16})
     assert resets
 
 
@@ -219,7 +219,7 @@ def test_a_device_that_was_closed():
     for use in (
         lambda: driver.read("STATUS"),
         lambda: driver.run(0, 16),
-        lambda: driver.allocate({Region.PROGRAM: 16}),
+        lambda: driver.place_regions({Region.PROGRAM: 16}),
         lambda: driver.read_region(Region.PROGRAM, 0, 16),
     ):
         with pytest.raises(DeviceError, match="the device was closed"):

@@ -33,7 +33,7 @@ def test_a_stride_is_illegal(pair, spread):
     commands = pack(Instruction(Opcode.LOAD, body | {"spread": spread}))
     commands += pack(Instruction(Opcode.END))
     for driver in (pair.rtl, pair.model):
-        driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: 64})
+        driver.place_regions({Region.PROGRAM: len(commands), Region.INPUT: 64})
         driver.write_region(Region.PROGRAM, 0, commands)
         with pytest.raises(DeviceFaultError) as fault:
             driver.run(0, len(commands))

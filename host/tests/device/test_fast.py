@@ -12,7 +12,7 @@ from matloom.arch.numerics import LARGEST_LIMBS, from_limbs, to_limbs
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.program import EngineStep, Program, Verdict
-from matloom.program.verdict import equality
+from matloom.program.verdict import describe_equality
 from matloom.report import make_report
 from matloom.tools.compare import random_inputs
 from support.random_network import Size, random_network
@@ -93,10 +93,10 @@ def test_reports_say_what_they_are(tmp_path):
     ],
 )
 def test_the_extent_of_the_check_is_printed(verdict, start):
-    assert equality(verdict).startswith(start)
+    assert describe_equality(verdict).startswith(start)
     program = dataclasses.replace(matloom.compile(NETWORK, "nano", check="none"), verdict=verdict)
     report = make_report(program, "fast", [], kernels=True)
-    assert report.equality == equality(verdict)
+    assert report.equality == describe_equality(verdict)
 
 
 def test_a_program_file_has_no_operators(tmp_path):
@@ -112,7 +112,7 @@ def test_commands_of_no_session_are_executed():
     program = matloom.compile(NETWORK, "nano")
     for name in ("fast", "model"):
         driver = matloom.open_device(name, "nano")
-        driver.allocate(program.region_bytes)
+        driver.place_regions(program.region_bytes)
         driver.write_region(Region.PROGRAM, 0, program.image)
         (step,) = (each for each in program.steps if isinstance(each, EngineStep))
         counters = driver.run(step.command_offset, step.command_bytes)

@@ -103,7 +103,7 @@ def place(driver, commands):
     """Put commands and regions into the chip's memory; return the regions' addresses."""
     raw = b"".join(item if isinstance(item, bytes) else pack(item) for item in commands)
     sizes = dict.fromkeys(Region, REGION_BYTES)
-    bases = driver.allocate({**sizes, Region.PROGRAM: max(len(raw), REGION_BYTES)})
+    bases = driver.place_regions({**sizes, Region.PROGRAM: max(len(raw), REGION_BYTES)})
     driver.write_region(Region.PROGRAM, 0, raw)
     noise = np.random.default_rng(0).integers(0, 256, REGION_BYTES, np.uint8).tobytes()
     for region in (Region.INPUT, *WRITABLE_REGIONS):

@@ -96,7 +96,7 @@ def store_scratchpad(transport):
     instructions = (Instruction(Opcode.STORE, store), Instruction(Opcode.END))
     commands = b"".join(map(pack, instructions))
     driver = Driver(transport, CONFIG, TIMEOUT)
-    driver.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: 8})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: 8})
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.run(0, len(commands))
 

@@ -40,7 +40,7 @@ ENDLESS = {
 def place(driver, commands):
     """Put commands and noise into external memory; return the bytes of the commands."""
     raw = b"".join(map(pack, commands))
-    driver.allocate(dict.fromkeys(Region, REGION_BYTES))
+    driver.place_regions(dict.fromkeys(Region, REGION_BYTES))
     driver.write_region(Region.PROGRAM, 0, raw)
     noise = np.random.default_rng(0).integers(0, 256, REGION_BYTES, np.uint8).tobytes()
     for region in (Region.INPUT, *WRITABLE_REGIONS):

@@ -114,7 +114,7 @@ def test_a_network_runs(engine, tmp_path, small_product, small_inputs):
 def test_a_fault_ends_the_sleep(engine, tmp_path, small_product):
     driver = opened(engine, tmp_path, timeout=20)
     with load(small_product, driver, CONFIG) as session:
-        driver.allocate(session.program.region_bytes)
+        driver.place_regions(session.program.region_bytes)
         with pytest.raises(DeviceFaultError, match="COMMAND_RANGE"):
             driver.run(8, 16)
     driver.close()

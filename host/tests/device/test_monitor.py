@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from matloom.arch.bus_rules import CHANNELS, RULES, broken_rule, windows
+from matloom.arch.bus_rules import CHANNELS, RULES, describe_broken_rule, region_registers
 from matloom.arch.isa import Region
 
 ROOT = Path(__file__).parents[3]
@@ -87,7 +87,7 @@ def in_cpp(library, script, ignored):
                 setattr(ports, name, value)
             if library.step_monitor(monitor, ports, cycle, breach):
                 rule, channel = RULES[breach.rule].name, list(CHANNELS)[breach.channel]
-                return broken_rule(rule, channel, breach.cycle, breach.value, breach.limit)
+                return describe_broken_rule(rule, channel, breach.cycle, breach.value, breach.limit)
     finally:
         library.close_monitor(monitor)
     return None
@@ -160,7 +160,7 @@ def sets(offset, value, strb=15):
 
 PLACED = [
     cycle
-    for window in windows()
+    for window in region_registers()
     for offset, value in zip(
         (window.base_offset, window.bytes_offset), PLACES[window.region], strict=True
     )
@@ -348,4 +348,4 @@ def test_every_rule_is_broken_on_each_of_its_channels():
 
 def test_a_rule_that_does_not_hold_for_a_channel():
     with pytest.raises(ValueError, match="rule burst_id must be of m_axi_aw, not m_axi_ar"):
-        broken_rule("burst_id", "m_axi_ar", 0, 0, 0)
+        describe_broken_rule("burst_id", "m_axi_ar", 0, 0, 0)

@@ -70,7 +70,7 @@ def test_streams_have_the_same_results_and_cycles(pair, without, seed, slow):
 def run(driver, commands):
     """Run commands with some external memory."""
     raw = b"".join(map(pack, [*commands, END]))
-    driver.allocate({Region.PROGRAM: len(raw), Region.OUTPUT: 4096})
+    driver.place_regions({Region.PROGRAM: len(raw), Region.OUTPUT: 4096})
     driver.write_region(Region.PROGRAM, 0, raw)
     driver.run(0, len(raw))
 

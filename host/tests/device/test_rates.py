@@ -43,7 +43,7 @@ def cycles(pair, instructions):
     """Return measured and predicted cycles."""
     instructions = [*instructions, Instruction(Opcode.END)]
     commands = b"".join(pack(instruction) for instruction in instructions)
-    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.INPUT: 400, Region.OUTPUT: 64})
+    pair.rtl.place_regions({Region.PROGRAM: len(commands), Region.INPUT: 400, Region.OUTPUT: 64})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     measured = pair.rtl.run(0, len(commands)).cycles
     return measured, predict(instructions, Machine(config=pair.config)).cycles
@@ -137,7 +137,7 @@ def test_weights_that_post_wrote(pair):
     noise = np.random.default_rng(1).integers(-128, 128, turns * tile, np.int8).tobytes()
     results = []
     for driver in (pair.model, pair.rtl):
-        driver.allocate(sizes)
+        driver.place_regions(sizes)
         driver.write_region(Region.PROGRAM, 0, commands)
         driver.write_region(Region.INPUT, 0, noise)
         measured = driver.run(0, len(commands)).cycles

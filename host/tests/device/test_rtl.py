@@ -42,7 +42,7 @@ def copy(driver, rows=8):
     )
     commands = b"".join(pack(instruction) for instruction in instructions)
     size = rows * ROW_BYTES
-    driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: size, Region.OUTPUT: size})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.INPUT: size, Region.OUTPUT: size})
     data = bytes(index * 7 & 255 for index in range(size))
     driver.write_region(Region.PROGRAM, 0, commands)
     driver.write_region(Region.INPUT, 0, data)
@@ -174,7 +174,7 @@ def test_read_error_counts_the_loads_that_are_under_way(pair):
     ]
     driver = pair.rtl
     commands = b"".join(map(pack, [*instructions, Instruction(Opcode.END)]))
-    driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: 128})
+    driver.place_regions({Region.PROGRAM: len(commands), Region.INPUT: 128})
     driver.write_region(Region.PROGRAM, 0, commands)
     for number in range(16):
         first = address(pair, Region.INPUT) + 8 * number
@@ -203,7 +203,7 @@ def test_commands_that_are_no_run_of_words(pair, offset, size, room, index, opco
     load = Instruction(Opcode.LOAD, {"row_bytes": 4, "rows": 1, "planes": 1, "fill": 1})
     end = pack(Instruction(Opcode.END))
     for driver in pair:
-        driver.allocate({Region.PROGRAM: 80})
+        driver.place_regions({Region.PROGRAM: 80})
         driver.write_region(Region.PROGRAM, 0, end + pack(load) + end + end)
         driver.write("PROGRAM_BYTES", offset + room if room else 80)
         with pytest.raises(DeviceFaultError) as stopped:

@@ -58,7 +58,7 @@ def test_transfers_take_as_long_as_predicted(pair, memory, opcode):
     for name, transfers in cases(opcode).items():
         instructions = [*transfers, Instruction(Opcode.END)]
         commands = b"".join(pack(instruction) for instruction in instructions)
-        driver.allocate(
+        driver.place_regions(
             {Region.PROGRAM: len(commands), Region.INPUT: 1 << 16, Region.OUTPUT: 1 << 16}
         )
         driver.write_region(Region.PROGRAM, 0, commands)

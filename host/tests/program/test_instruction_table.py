@@ -92,8 +92,8 @@ def test_unsuspected_instructions_are_legal(drawn, preset):
     wrong = {number for number, problem in enumerate(problems) if problem is not None}
     assert wrong, "some must be illegal"
     assert len(wrong) < len(few), "some must be legal"
-    assert wrong <= set(table.may_be_illegal(config))
-    assert table.illegal(config) == problems[min(wrong)]
+    assert wrong <= set(table.doubtful_indices(config))
+    assert table.first_violation(config) == problems[min(wrong)]
 
 
 @pytest.mark.parametrize("name", ["nano", "reference+i8xi4+i4xi4+i16xi8+tables=1"])
@@ -125,7 +125,7 @@ def test_each_rule_of_a_field_makes_suspects(name):
             or each.values.get("rounding") == Rounding.FLOAT
         )
     }
-    found = set(InstructionTable(made).may_be_illegal(config))
+    found = set(InstructionTable(made).doubtful_indices(config))
     assert wrong <= found <= wrong | together
 
 
@@ -137,9 +137,9 @@ def test_rules_between_fields_make_suspects():
     wrong = {number for number, problem in enumerate(problems) if problem is not None}
     table = InstructionTable(made)
     assert 100 < len(wrong) < len(made)
-    assert wrong <= set(table.may_be_illegal(config))
+    assert wrong <= set(table.doubtful_indices(config))
     for number in wrong:
-        assert InstructionTable([made[number]]).illegal(config) == problems[number]
+        assert InstructionTable([made[number]]).first_violation(config) == problems[number]
 
 
 def test_a_table_of_packed_instructions(drawn):

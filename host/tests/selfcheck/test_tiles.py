@@ -12,7 +12,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.model import engine
 from matloom.program import Program
 from matloom.program.instruction_table import InstructionTable
-from matloom.program.verdict import sentence
+from matloom.program.verdict import describe_verdict
 from matloom.selfcheck import CheckError, check
 from matloom.selfcheck.tile_commands import checkable_posts, sum_instructions
 from support.mobilenet import mobilenet
@@ -34,7 +34,7 @@ def test_a_large_network_is_sampled_tile_by_tile(candidate):
     assert verdict.tiles >= 4
     assert 0 < verdict.share < 1
     assert verdict.stages[0] == verdict.stages[1]
-    assert f"{verdict.tiles} single tiles" in sentence(verdict)
+    assert f"{verdict.tiles} single tiles" in describe_verdict(verdict)
     assert candidate.check("full").tiles == 0
 
 

@@ -49,7 +49,7 @@ def test_a_busy_machine_makes_no_hang(monkeypatch):
     monkeypatch.setattr(driver.time, "monotonic", later)
     monkeypatch.setattr(chip, "wait_interrupt", lambda cycles: waited.append(0) or wait(50))
     commands = b"".join(pack(each) for each in regular_instructions(config, range(1, 9)))
-    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
+    pair.rtl.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     assert pair.rtl.run(0, len(commands)).values["cycles"] > 100
     assert len(waited) > 2

@@ -168,7 +168,7 @@ def test_only_some_steps_are_taken(monkeypatch, only, taken):
     monkeypatch.setattr(plan, "why_no_regression", lambda: "")
     found = verified()
     found.only = only
-    why_not = plan.missing_requirements(found, Prover(run=None, expected=None))
+    why_not = plan.why_not_run(found, Prover(run=None, expected=None))
     assert {name for name, why in why_not.items() if not why} == taken
     assert set(why_not.values()) <= {"", "left out by --only"}
 
@@ -220,7 +220,7 @@ def test_proofs_are_one_step(monkeypatch, claims, verdict):
     run = a_run(say=lambda line: None)
     monkeypatch.setattr(campaign._Run, "seconds_for", lambda run, name: 90.0)
     step = Step(name="proofs")
-    campaign._proofs(run, Prover(run=prover, expected=lambda config: 5.0), step)
+    campaign._run_proofs(run, Prover(run=prover, expected=lambda config: 5.0), step)
     assert asked == [(NANO, 1.5)]
     assert step.verdict == verdict
     assert [case.verdict for case in step.cases] == claims
@@ -242,7 +242,7 @@ def test_an_exception_in_a_step_is_a_failure():
         step.detail = "seed 8, steered stream 3"
         raise AssertionError("external memory differs")
 
-    campaign._step(run, "streams", body)
+    campaign._run_step(run, "streams", body)
     (step,) = run.verification.steps
     assert step.lines[0] == "it failed at: seed 8, steered stream 3"
     assert (step.verdict, step.detail) == (FAILED, "AssertionError: external memory differs")
@@ -256,8 +256,8 @@ def test_an_interruption_ends_a_step_and_those_after_it():
         step.figures["streams"] = 7
         raise KeyboardInterrupt
 
-    campaign._step(run, "streams", body)
-    campaign._step(run, "proofs", lambda step: pytest.fail("it began"))
+    campaign._run_step(run, "streams", body)
+    campaign._run_step(run, "proofs", lambda step: pytest.fail("it began"))
     ended, never = run.verification.steps
     assert (ended.verdict, ended.detail, ended.figures) == (
         INCOMPLETE,
@@ -381,7 +381,7 @@ def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
     chip = SimpleNamespace(coverage=None, count=lambda: None)
     monkeypatch.setattr(streams, "open_chip", lambda config, seed: chip)
     monkeypatch.setattr(streams.Pair, "of", lambda chip, config: None)
-    campaign._streams(run, HERE, step)
+    campaign._run_streams(run, HERE, step)
     assert (step.verdict, step.detail) == (FAILED, "MismatchError: external memory differs")
     assert step.lines[-1].endswith("MismatchError: external memory differs")
     words = shlex.split(step.lines[1])
@@ -527,7 +527,7 @@ def test_workers_check_the_same():
 @pytest.mark.slow
 def test_nano_reaches_every_point(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "why_no_regression", lambda: "not now")
-    monkeypatch.setattr(campaign, "_streams", lambda *_run: None)
+    monkeypatch.setattr(campaign, "_run_streams", lambda *_run: None)
     found = verified()
     found.minutes = 8
     run(found, tmp_path)

@@ -11,11 +11,11 @@ from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     FORMATS,
-    OF_ROWS,
-    WITH_CURVE,
-    WITH_POOL,
-    WITH_RESULT,
-    WITH_SOFTMAX,
+    REQUIRED_WITH_CURVE,
+    REQUIRED_WITH_POOL,
+    REQUIRED_WITH_RESULT,
+    REQUIRED_WITH_ROWS,
+    REQUIRED_WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Addend,
     Field,
@@ -104,13 +104,13 @@ class Legality(wiring.Component):
             faults += self._softmax_faults(opcode)
         if opcode is Opcode.POST and self._config.has_curves:
             curve = slice_field(self.word, opcode, "curve").any()
-            faults += self._fixed_faults(opcode, curve, WITH_CURVE)
+            faults += self._fixed_faults(opcode, curve, REQUIRED_WITH_CURVE)
         if opcode is Opcode.POST and self._config.pooling:
             pool = slice_field(self.word, opcode, "pool").any()
-            faults += self._fixed_faults(opcode, pool, WITH_POOL)
+            faults += self._fixed_faults(opcode, pool, REQUIRED_WITH_POOL)
         if opcode is Opcode.POST and self._config.has_result_sums:
             sums = slice_field(self.word, opcode, "addend") == Addend.RESULT
-            faults += self._fixed_faults(opcode, sums, WITH_RESULT)
+            faults += self._fixed_faults(opcode, sums, REQUIRED_WITH_RESULT)
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
@@ -135,8 +135,8 @@ class Legality(wiring.Component):
         softmax = slice_field(self.word, opcode, "softmax")
         makes_rows = softmax == RowFunction.SOFTMAX
         return [
-            *self._fixed_faults(opcode, softmax.any(), WITH_SOFTMAX),
-            *self._fixed_faults(opcode, makes_rows, OF_ROWS),
+            *self._fixed_faults(opcode, softmax.any(), REQUIRED_WITH_SOFTMAX),
+            *self._fixed_faults(opcode, makes_rows, REQUIRED_WITH_ROWS),
         ]
 
     def _fixed_faults(self, opcode: Opcode, used, rule: dict[str, int]) -> list[Value]:

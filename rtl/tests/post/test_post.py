@@ -11,7 +11,7 @@ from matloom.arch.curves import Curve
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import (
     FORMATS,
-    WITH_RESULT,
+    REQUIRED_WITH_RESULT,
     Addend,
     Destination,
     Opcode,
@@ -449,7 +449,7 @@ RESULT_SUMS = {
 
 def draw_sum(generator, config, **fixed):
     """Return the fields of a POST that adds bytes to its results."""
-    fixed |= {**WITH_RESULT, "product": 0, "addend": Addend.RESULT}
+    fixed |= {**REQUIRED_WITH_RESULT, "product": 0, "addend": Addend.RESULT}
     return draw(generator, config, **fixed)
 
 

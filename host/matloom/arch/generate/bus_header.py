@@ -1,6 +1,6 @@
 """The C++ header of the bus rules, for the monitor of the simulated chip."""
 
-from matloom.arch.bus_rules import CHANNELS, RULES, windows
+from matloom.arch.bus_rules import CHANNELS, RULES, region_registers
 from matloom.arch.isa import Region
 
 
@@ -34,13 +34,13 @@ def bus_header() -> str:
         "  uint32_t base_offset, bytes_offset;",
         "  bool writable;",
         "};",
-        f"constexpr uint32_t kRegions = {len(windows())};",
+        f"constexpr uint32_t kRegions = {len(region_registers())};",
         f"constexpr uint32_t kProgram = {int(Region.PROGRAM)};",
         "constexpr Window kWindows[kRegions] = {",
         *(
             f"    {{{item.base_offset:#04x}, {item.bytes_offset:#04x}, "
             f"{str(item.writable).lower()}}},  // {item.region.name}"
-            for item in windows()
+            for item in region_registers()
         ),
         "};",
         "",

@@ -4,8 +4,8 @@ import dataclasses
 import inspect
 
 from matloom.arch.config import PRESETS, Config
+from matloom.arch.generate.area_costs import area_cost_table
 from matloom.arch.generate.pages import NOTICE, table
-from matloom.arch.generate.prices import prices
 from matloom.arch.generate.sentences import one_sentence_per_line
 from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 
@@ -55,7 +55,7 @@ def _rules() -> list[tuple[str, str]]:
 
 def _elements_per_column(mode: Mode) -> str:
     """Return the reduction elements per column and cycle in a mode, as Markdown."""
-    if mode.floating:
+    if mode.is_floating:
         return "`float_rows`"
     return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
 
@@ -101,7 +101,7 @@ def configuration_page() -> str:
     ]
     parts.append(table(("field", *PRESETS, "meaning"), rows))
     parts.append("## What the fields cost\n")
-    parts.append(prices())
+    parts.append(area_cost_table())
     parts.append(_ELSEWHERE)
     parts.append(table(("field", "preset", "units", "tables", "flip-flops", "block RAM"), _UNITS))
     parts.append("## Rules\n")

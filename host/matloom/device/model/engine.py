@@ -32,7 +32,7 @@ from matloom.device.model.post import TableContents, post
 from matloom.device.transport import never
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
-from matloom.program.prefilter import may_be_illegal
+from matloom.program.prefilter import doubtful_instructions
 
 #: Maximum number of cached command buffers, which are not checked again when they run again.
 _MAX_CACHED_BUFFERS = 16
@@ -130,7 +130,7 @@ class Engine:
             with suppress(IsaError):
                 table = InstructionTable.unpack(commands)
                 sizes = {region: held.size for region, held in self.regions.items()}
-                doubtful = may_be_illegal(table, self.config)
+                doubtful = doubtful_instructions(table, self.config)
                 doubtful.update(beyond_memory(table, self.config, sizes).tolist())
                 return (
                     (instruction, number not in doubtful)

@@ -24,7 +24,7 @@ _GATHERED_BYTES = 2**20
 
 
 @functools.lru_cache(maxsize=4096)
-def _walk(
+def _input_offsets(
     geometry: tuple[int, ...], rows: int, paired_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return input offsets (positions, steps x size), and a mask of those outside the image.
@@ -95,17 +95,17 @@ def execute(
             before = accumulators[entries] if fields["accumulate"] else None
             accumulators[entries] = sums_of_steps(by_step, tiles, mode, config.float_rows, before)
         elif fields["maximum"]:
-            _maximum(operands, weights, steps, entries, accumulators, fields)
+            _run_maximum(operands, weights, steps, entries, accumulators, fields)
         elif mode in NARROW_MODES:
             apart = config.pair_distance
             first = entries + entries // apart * apart
             for half, places in ((low_nibble, first), (high_nibble, first + apart)):
-                _add(factors, half(weights).astype(dtype), places, accumulators, fields)
+                _store_sums(factors, half(weights).astype(dtype), places, accumulators, fields)
         else:
-            _add(factors, weights.astype(dtype), entries, accumulators, fields)
+            _store_sums(factors, weights.astype(dtype), entries, accumulators, fields)
 
 
-def _add(
+def _store_sums(
     factors: NDArray[Any],
     weights: NDArray[Any],
     entries: NDArray[np.int64],
@@ -114,14 +114,14 @@ def _add(
 ) -> None:
     """Write (positions, columns) sums of products to accumulator entries, or add them."""
     # Exact: no partial sum exceeds the mantissa.
-    sums = _product(factors, weights)
+    sums = _matrix_product(factors, weights)
     if sums.dtype == np.float64:
         sums = sums.astype(np.int64)
     made = sums.astype(np.int32)
     accumulators[entries] = accumulators[entries] + made if fields["accumulate"] else made
 
 
-def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+def _matrix_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """Return a matrix product, computed in pieces that BLAS does not spread over threads."""
     rows = max(1, _SINGLE_THREAD_PRODUCTS // right.size)
     product: NDArray[Any] = np.empty((len(left), right.shape[1]), left.dtype)
@@ -147,7 +147,8 @@ def _inputs(
         )
     )  # fmt: skip
     first_byte = fields["first_byte"] + block * fields["oc_step"]
-    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows, paired_bytes)
+    geometry = (*geometry[:4], first_byte, *geometry[5:])
+    offsets, outside = _input_offsets(geometry, rows, paired_bytes)
     gathered = signed[fields["input_addr"] :].take(offsets)
     if outside is not None:
         gathered[outside] = fields["pad_value"]
@@ -180,7 +181,7 @@ def _execute_sliding(
     """Run an EXEC with sliding windows (decision 0002), a few output blocks at a time."""
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     vectors = fields["width"] * fields["height"]
-    outputs = _outputs(fields, vectors)
+    outputs = _output_vectors(fields, vectors)
     paired_bytes = config.paired_bytes if fields["paired"] else 0
     at_once = max(1, _GATHERED_BYTES // max(1, len(outputs) * steps * config.rows * config.columns))
     for first in range(0, fields["oc_blocks"], at_once):
@@ -189,7 +190,7 @@ def _execute_sliding(
             [_inputs(fields, block, signed, config.rows, paired_bytes) for block in blocks]
         )
         weights = np.stack([_weights(fields, block, steps, signed, config) for block in blocks])
-        sums = _windows(
+        sums = _window_sums(
             inputs.reshape(len(blocks), vectors, steps, -1),
             weights.reshape(len(blocks), steps, config.rows, config.columns),
             outputs,
@@ -198,10 +199,10 @@ def _execute_sliding(
         )
         entry = fields["acc_addr"] + first * len(outputs)
         target = accumulators[entry : entry + len(blocks) * len(outputs)]
-        target[...] = _accumulate(sums, target, fields)
+        target[...] = _updated_entries(sums, target, fields)
 
 
-def _accumulate(
+def _updated_entries(
     sums: NDArray[np.int32], target: NDArray[np.int32], fields: dict[str, int]
 ) -> NDArray[np.int32]:
     """Return new entries (n, columns) from old ones and sums (blocks, steps, outputs, columns)."""
@@ -215,7 +216,7 @@ def _accumulate(
     return largest.astype(np.int32)
 
 
-def _outputs(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
+def _output_vectors(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
     """Return the indices of the vectors that complete an output."""
     number = np.arange(fields["first_output"], vectors)
     y, x = np.divmod(number - fields["first_output"], _line(fields))
@@ -247,7 +248,7 @@ def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], ND
     return back, np.zeros_like(back)
 
 
-def _windows(
+def _window_sums(
     vectors: NDArray[np.int8],
     tiles: NDArray[np.int8],
     outputs: NDArray[np.int64],
@@ -284,7 +285,7 @@ def _windows(
     return sums
 
 
-def _maximum(
+def _run_maximum(
     inputs: NDArray[np.int8],
     weights: NDArray[np.int8],
     steps: int,

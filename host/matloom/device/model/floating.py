@@ -11,7 +11,7 @@ from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 
 
 @functools.cache
-def _values(name: str) -> NDArray[np.float32]:
+def _values_by_pattern(name: str) -> NDArray[np.float32]:
     """Return the float32 value of each bit pattern of a format, indexed by pattern."""
     form = FLOAT_FORMATS[name]
     patterns: NDArray[np.int64] = np.asarray(widen(np.arange(1 << form.bits), form))
@@ -19,13 +19,13 @@ def _values(name: str) -> NDArray[np.float32]:
     return values
 
 
-def _numbers(raw: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
+def _float_values(raw: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
     """Return the float32 values of numbers in a format, whose bytes are the last axis.
 
     The lowest byte comes first.
     """
     dtype = np.uint8 if FLOAT_FORMATS[name].bytes == 1 else np.dtype("<u2")
-    numbers: NDArray[np.float32] = _values(name)[np.ascontiguousarray(raw).view(dtype)]
+    numbers: NDArray[np.float32] = _values_by_pattern(name)[np.ascontiguousarray(raw).view(dtype)]
     return numbers
 
 
@@ -51,11 +51,11 @@ def sums_of_steps(
         Patterns to add to; None to start with the first step's sum.
     """
     size = FLOAT_FORMATS[name].bytes
-    left = _numbers(operands.view(np.uint8)[:, :, : elements * size], name)
+    left = _float_values(operands.view(np.uint8)[:, :, : elements * size], name)
     # An element occupies two rows, whatever its size.
     pairs = np.moveaxis(tiles.view(np.uint8), 1, 2)[:, :, : 2 * elements]
     low_first = pairs.reshape(*pairs.shape[:2], elements, 2)[..., :size]
-    right = np.moveaxis(_numbers(low_first, name)[..., 0], 1, 2)
+    right = np.moveaxis(_float_values(low_first, name)[..., 0], 1, 2)
     total = None if before is None else before.view(np.float32)
     with np.errstate(all="ignore"):
         for step in range(left.shape[1]):
@@ -68,16 +68,16 @@ def sums_of_steps(
     return patterns.astype(np.int32)
 
 
-def _format(number: int) -> FloatFormat:
-    return FP32 if number == FP32_FORMAT else FLOAT_FORMATS[MAC_MODES[number]]
+def _format(format_index: int) -> FloatFormat:
+    return FP32 if format_index == FP32_FORMAT else FLOAT_FORMATS[MAC_MODES[format_index]]
 
 
-def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
+def elements_of(raw: NDArray[np.uint8], format_index: int) -> NDArray[np.int64]:
     """Return fp32 bit patterns of numbers whose bytes are the last axis, lowest first.
 
-    `number` is the format: the index of a mode in `MAC_MODES`, or `FP32_FORMAT`.
+    `format_index` is the format: the index of a mode in `MAC_MODES`, or `FP32_FORMAT`.
     """
-    form = _format(number)
+    form = _format(format_index)
     patterns = (raw.astype(np.int64) << 8 * np.arange(form.bytes)).sum(axis=-1)
     return patterns if form is FP32 else np.asarray(widen(patterns, form))
 
@@ -94,12 +94,12 @@ def post_results(
     return np.asarray(limit(biased, widen(low & 255, limits), widen(high & 255, limits)))
 
 
-def written_bytes(patterns: NDArray[np.int64], number: int) -> NDArray[np.uint8]:
+def written_bytes(patterns: NDArray[np.int64], format_index: int) -> NDArray[np.uint8]:
     """Return the bytes of fp32 bit patterns in a format, along a new last axis, lowest first.
 
-    `number` is the format, as in `elements_of`.
+    `format_index` is the format, as in `elements_of`.
     """
-    form = _format(number)
+    form = _format(format_index)
     if form is not FP32:
         patterns = np.asarray(narrow(patterns, form))
     split = patterns[..., np.newaxis] >> 8 * np.arange(form.bytes)

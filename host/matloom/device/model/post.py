@@ -81,10 +81,10 @@ def post(
     if fields["rounding"] == Rounding.FLOAT:
         if fields["source"] == Source.SPAD and fields["destination"] == Destination.SPAD:
             # No entries are used, so their numbers may be out of range.
-            _post_floats(fields, spad, np.zeros(shape, np.int32))
+            _run_float_post(fields, spad, np.zeros(shape, np.int32))
             return
         sums = np.array(accumulators[entries]).reshape(shape)
-        _post_floats(fields, spad, sums)
+        _run_float_post(fields, spad, sums)
         if fields["destination"] != Destination.SPAD:
             accumulators[entries] = sums.reshape(-1, columns)
         return
@@ -270,21 +270,23 @@ def _fill_tables(tables: NDArray[np.uint8], vectors: NDArray[np.uint8], config: 
         rows[:, number % rows.shape[1]] = vector[:size]
 
 
-def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
+def _run_float_post(
+    fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]
+) -> None:
     """Run one floating-point POST on scratchpad bytes or, in place, on the sums of its entries."""
-    number, size = fields["pre_shift"], post_element_bytes(fields)
+    format_index, size = fields["pre_shift"], post_element_bytes(fields)
     places, valid = np.arange(size), _valid_elements(sums.shape, fields["tail"])
     if fields["source"] == Source.ACC:
         values = sums.astype(np.int64)
     else:
         first = _sources(fields, sums.shape, size)[..., np.newaxis]
-        values = elements_of(spad.take(first + places), number)
+        values = elements_of(spad.take(first + places), format_index)
     bias, _multiplier, _shift = parameters_of(fields, spad, sums.shape[-1])
     limits = fields["clamp_low"], fields["clamp_high"]
     results = post_results(values, np.asarray(bias), *limits)
     if fields["destination"] == Destination.SPAD:
         addresses = _destinations(fields, sums.shape, size)
-        spad[addresses[:, np.newaxis] + places] = written_bytes(results[valid], number)
+        spad[addresses[:, np.newaxis] + places] = written_bytes(results[valid], format_index)
         return
     if fields["destination"] == Destination.ACC_ADD:
         results = np.asarray(add(sums.astype(np.int64) & 0xFFFFFFFF, results))

@@ -62,7 +62,7 @@ def recorder():
     program = Program.from_bytes(programs()["product"])
     device = file_runs._Recorder(program)
     driver = Driver(device, program.config)
-    driver.allocate(program.region_bytes)
+    driver.place_regions(program.region_bytes)
     return program, device, driver
 
 

@@ -7,11 +7,11 @@ from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     FORMATS,
-    OF_ROWS,
-    WITH_CURVE,
-    WITH_POOL,
-    WITH_RESULT,
-    WITH_SOFTMAX,
+    REQUIRED_WITH_CURVE,
+    REQUIRED_WITH_POOL,
+    REQUIRED_WITH_RESULT,
+    REQUIRED_WITH_ROWS,
+    REQUIRED_WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Addend,
     Field,
@@ -141,11 +141,11 @@ def _of_post(fields: _Fields, config: Config) -> list:
         fields.zero("product") | fields.zero("addend"),
     ]
     for used, fixed in (
-        (fields["curve"].any(), WITH_CURVE),
-        (softmax.any(), WITH_SOFTMAX),
-        (softmax == RowFunction.SOFTMAX, OF_ROWS),
-        (fields["pool"].any(), WITH_POOL),
-        (fields["addend"] == Addend.RESULT, WITH_RESULT),
+        (fields["curve"].any(), REQUIRED_WITH_CURVE),
+        (softmax.any(), REQUIRED_WITH_SOFTMAX),
+        (softmax == RowFunction.SOFTMAX, REQUIRED_WITH_ROWS),
+        (fields["pool"].any(), REQUIRED_WITH_POOL),
+        (fields["addend"] == Addend.RESULT, REQUIRED_WITH_RESULT),
     ):
         rules += [~used | (fields[name] == value) for name, value in fixed.items()]
     return rules

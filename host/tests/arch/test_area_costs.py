@@ -5,8 +5,8 @@ import json
 import pytest
 
 from matloom.arch.config import Config, load_config
-from matloom.arch.generate import prices
-from matloom.arch.generate.prices import REPORT
+from matloom.arch.generate import area_costs
+from matloom.arch.generate.area_costs import REPORT
 
 KEPT = json.loads(REPORT.read_text())
 
@@ -36,8 +36,8 @@ def test_differences_have_their_sign(tmp_path, monkeypatch):
     changes["old=1"] = {**item(9000, 5000, 4), "base": item(8900, 5010, 4)["total"]}
     report = {"preset": "nano", "device": "ecp5-85k", "base": item(10000, 5000, 4)}
     (tmp_path / "knobs.json").write_text(json.dumps({**report, "changes": changes}))
-    monkeypatch.setattr(prices, "REPORT", tmp_path / "knobs.json")
-    text = prices.prices()
+    monkeypatch.setattr(area_costs, "REPORT", tmp_path / "knobs.json")
+    text = area_costs.area_cost_table()
     assert "`nano` (10,000 tables, 5,000 flip-flops, digest `01234567`)" in " ".join(text.split())
     assert "| `one=0` | -1,000 | - | - | - |" in text
     assert "| `two=1` | +1,500 | +1 | -2 | - |" in text

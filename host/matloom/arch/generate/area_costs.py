@@ -22,7 +22,7 @@ There are no clocks, because they vary more with the placement seed than with mo
 _COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAM"}
 
 
-def prices() -> str:
+def area_cost_table() -> str:
     """Return Markdown about the area that each changed field adds to a preset or saves."""
     report = json.loads(REPORT.read_text())
     base = report["base"]
