@@ -83,11 +83,11 @@ def count_claims(model: Any, exact: bool) -> dict[str, int]:
     channels = [claim for claim in found if claim.channels]
     return {
         "layers": len(found),
-        "proven": sum(claim.proven for claim in found),
+        "proven": sum(claim.is_proven for claim in found),
         "channels": sum(claim.channels for claim in channels),
         "repaired": sum(claim.repaired for claim in channels),
         "can_differ": sum(claim.affected for claim in channels),
-        "apart": sum(claim.apart for claim in channels),
+        "apart": sum(claim.run_by_onnxruntime for claim in channels),
         "sums_that_can_differ": sum(claim.differing for claim in channels),
         "floating_there": sum(claim.floating for claim in found),
     }

@@ -153,7 +153,7 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
         averages,
     )
     uncertain = _count_uncertain_sums(reach, float(scale), count) if floating else 0
-    (_hold_means if average.axes else _hold_sums)(values, data, average)
+    (_add_means if average.axes else _add_sums)(values, data, average)
     differing = max(uncertain, claim.differing)
     return Claim(unit="sums", reachable=claim.reachable, differing=differing)
 
@@ -174,7 +174,7 @@ def _operands(
     ]
 
 
-def _hold_means(values: Values, data: Array, average: _Average) -> None:
+def _add_means(values: Values, data: Array, average: _Average) -> None:
     """Add the operators of an average over axes in the file's order, and register its output.
 
     If the axes are the last ones, they become the depth of a convolution with one output channel.
@@ -204,7 +204,7 @@ def _hold_means(values: Values, data: Array, average: _Average) -> None:
     )
 
 
-def _hold_sums(values: Values, data: Array, average: _Average) -> None:
+def _add_sums(values: Values, data: Array, average: _Average) -> None:
     """Add the operators of an average over windows of an image, and register its output."""
     name = average.output
     wanted, channels = values.known[name], values.known[average.source].shape[1]

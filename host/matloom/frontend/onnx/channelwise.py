@@ -13,7 +13,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, known_numbers, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, constant_value, every_byte, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.values import Order, Values, as_int8, in_file_order
 from matloom.ir.attributes import DepthwiseConv2D
@@ -35,10 +35,10 @@ class _Function:
     -------
     op:
         Name of the operator in the file.
-    source, made:
+    source, output:
         Names of the values of bytes that it reads and makes.
     ends:
-        Quantisations of `source` and `made`, as int8.
+        Quantisations of `source` and `output`, as int8.
     order:
         Order of axes in which `source` is read, with channels last.
     slopes:
@@ -49,7 +49,7 @@ class _Function:
 
     op: str
     source: str
-    made: str
+    output: str
     ends: tuple[Quantisation, Quantisation]
     order: Order
     slopes: Array
@@ -88,7 +88,7 @@ def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
     lines = [_fit(function, function.slopes)]
     if op is not None:
         lines.append(_fit(function, np.ones(len(function.slopes)), positive=True))
-    _hold(values, function, lines, op)
+    _add_operators(values, function, lines, op)
     differing = (combine([each.results for each in lines]) != function.results).sum(axis=1)
     return Claim(
         unit="bytes",
@@ -109,7 +109,7 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
     if node is None or node.op_type not in ("Div", "Mul", "PRelu"):
         return None
     operands = [model.producer(name) for name in node.input]
-    constants = [known_numbers(model, name) for name in node.input]
+    constants = [constant_value(model, name) for name in node.input]
     at = 0 if constants[0] is None else 1
     data, factors, made = operands[at], constants[1 - at], last.output[0]
     if data is None or factors is None or (at and node.op_type != "Mul"):
@@ -132,7 +132,7 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
     return _Function(
         op=node.op_type,
         source=source,
-        made=made,
+        output=made,
         ends=(as_int8(ends[0], known[source].dtype), as_int8(ends[1], known[made].dtype)),
         order=_channels_last(values, source, axis),
         slopes=slopes,
@@ -268,9 +268,9 @@ def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int)
     return best
 
 
-def _hold(values: Values, function: _Function, lines: list[_Lines], op: Op | None) -> None:
+def _add_operators(values: Values, function: _Function, lines: list[_Lines], op: Op | None) -> None:
     """Add the operators of `lines`, and `op` if it is given; register the function's output."""
-    name, (given, made) = function.made, function.ends
+    name, (given, made) = function.output, function.ends
     number = values.read_as(values.bytes_of(function.source, function.order), given)
     shape, channels = values.tensors[number].shape, len(function.slopes)
     image = (1, math.prod(shape) // channels, 1, channels)

@@ -12,7 +12,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.functions import bytes_as_int8, every_byte, known_numbers, run_alone
+from matloom.frontend.onnx.functions import bytes_as_int8, constant_value, every_byte, run_alone
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import add_function
 from matloom.frontend.onnx.values import Values, as_int8
@@ -30,22 +30,22 @@ class _Choice:
     Members
     -------
     node, nodes:
-        The Where, and all operators from `source` to `made`.
-    source, made:
+        The Where, and all operators from `source` to `output`.
+    source, output:
         Names of the values of bytes that are read and made.
     ends:
-        Quantisations of `source` and `made`, in the file's types.
-    place, other:
+        Quantisations of `source` and `output`, in the file's types.
+    computed_input, constant_input:
         Input index of the computed operand, and that of the constant.
     """
 
     node: Any
     nodes: list[Any]
     source: str
-    made: str
+    output: str
     ends: tuple[Quantisation, Quantisation]
-    place: int
-    other: int
+    computed_input: int
+    constant_input: int
 
 
 def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
@@ -66,10 +66,10 @@ def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
         node=node,
         nodes=[node],
         source=node.input[at],
-        made=node.output[0],
+        output=node.output[0],
         ends=(given, quantisation_of(model, node.input[7], node.input[8])),
-        place=at,
-        other=sum(_OPERANDS) - at,
+        computed_input=at,
+        constant_input=sum(_OPERANDS) - at,
     )
     return _convert(values, model, choice)
 
@@ -89,7 +89,7 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
     node = model.producer(last.input[0])
     if node is None or node.op_type != "Where" or node.input[0] not in model.constants:
         return None
-    computed = [at for at in (1, 2) if known_numbers(model, node.input[at]) is None]
+    computed = [at for at in (1, 2) if constant_value(model, node.input[at]) is None]
     first = model.producer(node.input[computed[0]]) if len(computed) == 1 else None
     if first is None or first.op_type != "DequantizeLinear" or not values.is_bytes(first.input[0]):
         return None
@@ -101,29 +101,29 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
         node=node,
         nodes=[*(each for each in before if each is not None), node, last],
         source=first.input[0],
-        made=last.output[0],
+        output=last.output[0],
         ends=(given, result),
-        place=computed[0],
-        other=3 - computed[0],
+        computed_input=computed[0],
+        constant_input=3 - computed[0],
     )
     return _convert(values, model, choice)
 
 
 def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
     """Add the operators of a choice, and return the claim that no result differs."""
-    source, made = values.known[choice.source], values.known[choice.made]
+    source, made = values.known[choice.source], values.known[choice.output]
     if source.shape != made.shape:
         raise Unsupported("repeats the tensor that it chooses from")
     condition = model.constant(choice.node.input[0]).astype(bool)
-    chosen = np.broadcast_to(condition == (choice.place == 1), made.shape)
+    chosen = np.broadcast_to(condition == (choice.computed_input == 1), made.shape)
     ends = as_int8(choice.ends[0], source.dtype), as_int8(choice.ends[1], made.dtype)
     order = values.order_of(choice.source)
     number = values.bytes_of(choice.source, order, choice.ends[0])
-    number = add_function(values, number, ends, _table(values, model, choice), choice.made)
+    number = add_function(values, number, ends, _table(values, model, choice), choice.output)
     zeros = {choice.source: np.zeros(source.shape, source.dtype)}
-    others = bytes_as_int8(run_alone(model.proto, choice.nodes, zeros, choice.made, made.dtype))
+    others = bytes_as_int8(run_alone(model.proto, choice.nodes, zeros, choice.output, made.dtype))
     parts = chosen.transpose(order), others.transpose(order)
-    values.hold(choice.made, order, _choose(values, number, parts, ends[1], choice.made))
+    values.hold(choice.output, order, _choose(values, number, parts, ends[1], choice.output))
     return Claim(unit="bytes", reachable=256, differing=0)
 
 
@@ -135,18 +135,18 @@ def _table(values: Values, model: Model, choice: _Choice) -> Array:
     alone.CopyFrom(choice.node)
     alone.input[0] = condition
     every = every_byte(values.known[choice.source].dtype)
-    other = choice.node.input[choice.other]
-    numbers = known_numbers(model, other)
+    other = choice.node.input[choice.constant_input]
+    numbers = constant_value(model, other)
     assert numbers is not None
     inputs = {
-        condition: np.full(every.shape, choice.place == 1),
+        condition: np.full(every.shape, choice.computed_input == 1),
         choice.source: every,
         other: numbers.reshape(-1)[:1],
     }
     nodes = [alone if node is choice.node else node for node in choice.nodes]
     nodes = [node for node in nodes if other not in node.output]
-    dtype = values.known[choice.made].dtype
-    return bytes_as_int8(run_alone(model.proto, nodes, inputs, choice.made, dtype))
+    dtype = values.known[choice.output].dtype
+    return bytes_as_int8(run_alone(model.proto, nodes, inputs, choice.output, dtype))
 
 
 def _choose(

@@ -24,7 +24,7 @@ class Claim:
         Number of channels with results that differ.
     unproven:
         Indices of these channels.
-    apart:
+    run_by_onnxruntime:
         Number of channels that ONNX Runtime runs because their results would differ.
     floating:
         Whether ONNX Runtime runs the operator in floating point on this processor. `differing` then
@@ -38,11 +38,11 @@ class Claim:
     repaired: int = 0
     affected: int = 0
     unproven: tuple[int, ...] = ()
-    apart: int = 0
+    run_by_onnxruntime: int = 0
     floating: bool = False
 
     @property
-    def proven(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether every result is proved equal to ONNX Runtime's."""
         return not self.differing and not self.floating
 
@@ -55,5 +55,6 @@ class Claim:
             return f"can differ from ONNX Runtime, which rounds here in floating point{rest}"
         if self.differing:
             return f"can differ from ONNX Runtime by one step {count}"
-        apart = f", which runs {self.apart} of {self.channels} channels" if self.apart else ""
-        return f"proven equal to ONNX Runtime{apart}"
+        channels = self.run_by_onnxruntime
+        rest = f", which runs {channels} of {self.channels} channels" if channels else ""
+        return f"proven equal to ONNX Runtime{rest}"

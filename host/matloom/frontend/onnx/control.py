@@ -79,7 +79,7 @@ class _Writer:
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         # Unsqueeze takes its axes as an input from version 13 on; Scan has no batches from 9 on.
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
-        self.made: list[Any] = []
+        self.replacement: list[Any] = []
         bodies = list(subgraphs(self.node))
         if not any(is_integer(each.op_type) for body in bodies for each in body.node):
             raise _RefusedError
@@ -94,7 +94,7 @@ class _Writer:
         """Return the operators that replace the If, Loop or Scan, or raise `_RefusedError`."""
         kinds = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}
         kinds[self.node.op_type]()
-        return self.made
+        return self.replacement
 
     def _branches(self) -> None:
         branches = {item.name: item.g for item in self.node.attribute}
@@ -116,7 +116,7 @@ class _Writer:
             raise _RefusedError
         if self.node.input[1] and not begins:
             raise _RefusedError
-        always, alive = _never_stops_early(body), ""
+        always, alive = _condition_is_constant(body), ""
         stacked: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
         if not always and stacked:
             raise _RefusedError
@@ -230,7 +230,7 @@ class _Writer:
             copy.input[:] = [names.get(name, name) for name in node.input]
             names.update({name: f"{name} ({label})" for name in node.output if name})
             copy.output[:] = [names.get(name, name) for name in node.output]
-            self.made.append(copy)
+            self.replacement.append(copy)
         return [names.get(value.name, value.name) for value in body.output]
 
     def _constants(self, body: Any) -> dict[str, str]:
@@ -257,7 +257,7 @@ class _Writer:
     def _add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         import onnx
 
-        self.made.append(onnx.helper.make_node(op, inputs, [output], **attributes))
+        self.replacement.append(onnx.helper.make_node(op, inputs, [output], **attributes))
         return output
 
     def _unsqueeze(self, name: str, output: str, axis: int = 0) -> str:
@@ -267,7 +267,7 @@ class _Writer:
         return self._add("Unsqueeze", [name, axes], output)
 
 
-def _never_stops_early(body: Any) -> bool:
+def _condition_is_constant(body: Any) -> bool:
     """Return whether a loop never stops early, because its body returns its condition unchanged."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name

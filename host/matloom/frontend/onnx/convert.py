@@ -150,7 +150,7 @@ class Conversion:
             return True
         if node.op_type == "MatMulInteger":
             exact = convert_integer_product(self.values, self.model, node)
-            self.claims[self.values.items[-1].index] = exact
+            self.claims[self.values.operators[-1].index] = exact
             return True
         if node.op_type == "QuantizeLinear":
             claim = convert_transposed(self.values, self.model, index)
@@ -161,7 +161,7 @@ class Conversion:
             if claim is not None and self._is_rejected(claim):
                 raise Unsupported(str(claim))
             if claim is not None:
-                made = reversed(self.values.items)
+                made = reversed(self.values.operators)
                 self.claims[next(each.index for each in made if not _only_reshapes(each))] = claim
             return claim is not None or convert_move(self.values, self.model, index)
         known = self.values.known
@@ -188,10 +188,10 @@ class Conversion:
                 raise Unsupported(f"has {name!r}, whose shape is known only at run time")
             if value is not None and value.dtype not in ("int8", "uint8"):
                 raise Unsupported(f"has {name!r} of {value.dtype}")
-        before = len(self.values.items)
+        before = len(self.values.operators)
         claim = _INTEGERS[node.op_type](self.values, self.model, node)
         claim = replace(claim, floating=node.name in self._floating)
-        made = self.values.items[before:]
+        made = self.values.operators[before:]
         if self._is_rejected(claim):
             claim = split_channels(self.values, self.model, node, claim)
         if made:
@@ -203,7 +203,7 @@ class Conversion:
         If results must be exact, none may.
         """
         often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
-        return often or (self.exact and not claim.proven)
+        return often or (self.exact and not claim.is_proven)
 
     def _leads_to_engine(self, name: str) -> bool:
         """Return whether an integer operator reads a value, directly or through moves."""
@@ -228,7 +228,7 @@ class Conversion:
         made = self.values.known.get(node.output[0]) if node.output else None
         reason = self._reasons.get(id(node)) or usual_reason(node, made.dtype if made else None)
         self.others += alone
-        self.values.items.append(
+        self.values.operators.append(
             OpaqueOperator(
                 name=name,
                 index=index,

@@ -55,22 +55,22 @@ class FileNode:
         """Name of the first output."""
         return self.outputs[0]
 
-    def input(self, place: int) -> str:
-        """Return the name of the input with index `place`; empty if it is absent."""
-        return self.inputs[place] if place < len(self.inputs) else ""
+    def input(self, index: int) -> str:
+        """Return the name of the input with index `index`; empty if it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
 
     def parameter(
-        self, name: str, place: int, constant: Callable[[str], Array], default: object = None
+        self, name: str, index: int, constant: Callable[[str], Array], default: object = None
     ) -> object:
         """Return a parameter of the operator.
 
-        Older files state it as the attribute `name`, newer ones as the constant input `place`.
+        Older files state it as the attribute `name`, newer ones as the constant input `index`.
 
         `constant` returns the value of a constant by its name. `default` is returned if the file
         has neither.
         """
         if name in self.options:
             return self.options[name]
-        if self.input(place):
-            return constant(self.input(place)).tolist()
+        if self.input(index):
+            return constant(self.input(index)).tolist()
         return default

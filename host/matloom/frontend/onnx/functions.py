@@ -74,7 +74,7 @@ def run_alone(
     return result
 
 
-def known_numbers(model: Model, name: str) -> Array | None:
+def constant_value(model: Model, name: str) -> Array | None:
     """Return the value of a constant, or of a constant after DequantizeLinear; None for others."""
     if name in model.constants:
         return model.constant(name)

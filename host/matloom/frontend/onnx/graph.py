@@ -101,7 +101,7 @@ class GraphReader:
         file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
         nodes = merge_opaque(
-            _needed_operators(values.items, outputs),
+            _needed_operators(values.operators, outputs),
             outputs,
             file,
             lambda number: names.get(number, "") not in conversion.model.constants,

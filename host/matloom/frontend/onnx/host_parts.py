@@ -67,7 +67,7 @@ class OnnxPart:
             for name in inputs
             if name
         ]
-        self.values.items.append(
+        self.values.operators.append(
             OpaqueOperator(
                 name=op,
                 index=len(self.model.proto.graph.node) - 1,
@@ -173,7 +173,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     shape = tuple(output.shape[axis] for axis in axes)
     last = part.run("Gather", [both, part.constant(places)], shape, output.dtype, axis=rank - 1)
     _set_output(part, node, last, axes)
-    return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
+    return replace(claim, differing=0, affected=0, run_by_onnxruntime=len(channels), unproven=())
 
 
 def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:

@@ -25,11 +25,11 @@ def transpose_on_host(values: Values, model: Model, outputs: list[int]) -> None:
     which transposes stay on the engine.
     """
     moved = _HostTransposes(values, model)
-    for item in list(values.items):
+    for item in list(values.operators):
         if isinstance(item, Node) and item.op is Op.TRANSPOSE:
-            moved.entering(item)
+            moved.move_before_copy(item)
         elif isinstance(item, Node) and item.op in _COPIES and item.outputs[0] not in outputs:
-            moved.leaving(item)
+            moved.move_after_copy(item)
 
 
 class _HostTransposes:
@@ -39,13 +39,13 @@ class _HostTransposes:
         self.values, self.model = values, model
         self.names = {number: name for name, number in values.numbers.items()}
         self.part = OnnxPart(values=values, model=model, reason=_REASON)
-        self.producers = {number: item for item in values.items for number in item.outputs}
+        self.producers = {number: item for item in values.operators for number in item.outputs}
         self.readers: dict[int, list[Node | OpaqueOperator]] = {}
-        for item in values.items:
+        for item in values.operators:
             for number in item.inputs:
                 self.readers.setdefault(number, []).append(item)
 
-    def entering(self, transpose: Node) -> None:
+    def move_before_copy(self, transpose: Node) -> None:
         """Replace a transpose on the engine if it reads a result of ONNX Runtime."""
         copy = self.producers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
@@ -56,11 +56,11 @@ class _HostTransposes:
             return
         tensor = self.values.tensors[source]
         last = self._transpose(self.names[source], tensor, transpose)
-        self.values.items.insert(self._index_of(producer) + 1, last)
+        self.values.operators.insert(self._index_of(producer) + 1, last)
         after = replace(copy, inputs=last.outputs, outputs=transpose.outputs, index=transpose.index)
-        self.values.items[self._index_of(transpose)] = after
+        self.values.operators[self._index_of(transpose)] = after
 
-    def leaving(self, copy: Node) -> None:
+    def move_after_copy(self, copy: Node) -> None:
         """Replace the transpose before `copy`, if any, if only ONNX Runtime reads the copy."""
         transpose, (number,) = self.producers.get(copy.inputs[0]), copy.outputs
         readers = [
@@ -81,21 +81,21 @@ class _HostTransposes:
         self.values.known[held].held[in_file_order(len(order))] = transpose.inputs[0]
         self.values.tensors[inner] = replace(tensor, name=f"{name} transposed", shape=shape)
         back = self._transpose(held, tensor, transpose)
-        self.values.items[self._index_of(copy)] = replace(
+        self.values.operators[self._index_of(copy)] = replace(
             copy, inputs=transpose.inputs, outputs=(inner,)
         )
-        self.values.items.insert(min(map(self._index_of, readers)), back)
+        self.values.operators.insert(min(map(self._index_of, readers)), back)
         for item in readers:
-            self._read(item, number, back.outputs[0])
+            self._rewire(item, number, back.outputs[0])
 
-    def _read(self, item: OpaqueOperator, number: int, instead: int) -> None:
+    def _rewire(self, item: OpaqueOperator, number: int, instead: int) -> None:
         """Let an operator on ONNX Runtime read tensor `instead` where it reads tensor `number`."""
         names = {at: name for name, at in self.values.numbers.items()}
         node = self.model.proto.graph.node[item.index]
         node.input[:] = [names[instead] if each == names[number] else each for each in node.input]
         at = self._index_of(item)
-        inputs = [instead if each == number else each for each in self.values.items[at].inputs]
-        self.values.items[at] = replace(item, inputs=tuple(inputs))
+        inputs = [instead if each == number else each for each in self.values.operators[at].inputs]
+        self.values.operators[at] = replace(item, inputs=tuple(inputs))
 
     def _reads(self, item: OpaqueOperator, number: int) -> bool:
         """Return whether an operator reads a tensor as its own input, not only within its body."""
@@ -104,20 +104,20 @@ class _HostTransposes:
     def _transpose(self, name: str, tensor: Tensor, transpose: Node) -> OpaqueOperator:
         """Return an operator that transposes the value `name` on ONNX Runtime as `transpose` does.
 
-        The caller must insert it in `values.items`.
+        The caller must insert it in `values.operators`.
         """
         axes = transpose.attributes_as(Transpose).permutation
         given = self.values.known[name].shape
         shape = tuple(given[axis] for axis in axes)
         result = self.part.run("Transpose", [name], shape, tensor.dtype, perm=list(axes))
         self.values.known[result].held[in_file_order(len(axes))] = transpose.outputs[0]
-        made = self.values.items.pop()
+        made = self.values.operators.pop()
         assert isinstance(made, OpaqueOperator)
         transposed = replace(tensor, name=f"{tensor.name} transposed", shape=shape)
         self.values.tensors[made.outputs[0]] = transposed
         return made
 
     def _index_of(self, item: Node | OpaqueOperator) -> int:
-        """Return the index in `values.items` of the item with the first output of `item`."""
-        places = enumerate(self.values.items)
+        """Return the index in `values.operators` of the item with the first output of `item`."""
+        places = enumerate(self.values.operators)
         return next(at for at, each in places if each.outputs[:1] == item.outputs[:1])

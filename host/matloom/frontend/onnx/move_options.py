@@ -244,7 +244,7 @@ class MoveOptions:
         return Resize(size=(wanted[2], wanted[3]), align_corners=False, half_pixel_centers=False)
 
 
-def largest_steps(
+def reduce_max_steps(
     shape: tuple[int, ...], order: Order, reduction: tuple[set[int], bool]
 ) -> tuple[Order, list[tuple[Op, tuple[int, ...], Attributes]], Order]:
     """Return operators that reduce a tensor to its maxima along some axes.

@@ -6,7 +6,7 @@ from typing import Any
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
-from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
+from matloom.frontend.onnx.move_options import MoveOptions, reduce_max_steps
 from matloom.frontend.onnx.parts import add_parts, take_places
 from matloom.frontend.onnx.quantised import Model, attribute
 from matloom.frontend.onnx.values import LAST, LINE, Order, Values, in_file_order, kept_axes
@@ -68,11 +68,11 @@ def max_pool(values: Values, model: Model, node: Any, source: str, output: str) 
     values.hold(output, order, _add_steps(values, (source, output), order, steps))
 
 
-def largest(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def reduce_max(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
     shape = values.known[source].shape
     attributes = _options(values, model, node, source).reduced_axes()
-    order, steps, made = largest_steps(shape, values.order_of(source), attributes)
+    order, steps, made = reduce_max_steps(shape, values.order_of(source), attributes)
     values.hold(output, made, _add_steps(values, (source, output), order, steps))
 
 
@@ -205,7 +205,7 @@ MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
     **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
     "Gather": gather,
     "MaxPool": max_pool,
-    "ReduceMax": largest,
+    "ReduceMax": reduce_max,
     "Pad": pad,
     "Resize": resize,
     "Slice": slice_part,

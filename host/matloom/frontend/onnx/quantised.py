@@ -63,7 +63,7 @@ class Layer:
         The operator, for its attributes.
     data, output:
         Names of the input and the output.
-    given, made:
+    input_quantisation, output_quantisation:
         Quantisations of the input and the output, in the file's types.
     weights:
         Integers minus their zero points, as int8.
@@ -75,12 +75,12 @@ class Layer:
 
     node: Any
     data: str
-    given: Quantisation
+    input_quantisation: Quantisation
     weights: Array
     weight_scale: Array
     bias: Array | None
     output: str
-    made: Quantisation
+    output_quantisation: Quantisation
 
 
 def attribute(node: Any, name: str, default: Any) -> Any:
@@ -137,12 +137,12 @@ def _layer(
     return Layer(
         node=node,
         data=data[0],
-        given=quantisation_of(model, data[1], data[2]),
+        input_quantisation=quantisation_of(model, data[1], data[2]),
         weights=_subtract_zero_points(node, weights, model.constant(constants[2])),
         weight_scale=scale,
         bias=model.constant(constants[3]) if constants[3] else None,
         output=node.output[0],
-        made=quantisation_of(model, output[0], output[1]),
+        output_quantisation=quantisation_of(model, output[0], output[1]),
     )
 
 

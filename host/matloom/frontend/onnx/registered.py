@@ -84,7 +84,7 @@ def add_registered(
     use = _use(operator, node, tuple(values.tensors[number] for number in inputs))
     outputs = [values.opaque_output(name) for name in node.output]
     try:
-        values.items += nodes_of(operator, use, (inputs, outputs), index, values.add)
+        values.operators += nodes_of(operator, use, (inputs, outputs), index, values.add)
     except OperatorError as error:
         raise RegisteredOperatorError(str(error), hint=error.hint) from error
 

@@ -46,7 +46,7 @@ def reorder(model: Any) -> Any:
     return reordered
 
 
-def _is_real(node: Any) -> bool:
+def _is_dequantize(node: Any) -> bool:
     return bool(node.op_type == "DequantizeLinear")
 
 
@@ -57,7 +57,7 @@ def _preceding_operator(producers: dict[str, Any], name: str, outputs: set[str])
     results are outputs of the model.
     """
     node = producers.get(name)
-    while node is not None and _is_real(node) and node.output[0] not in outputs:
+    while node is not None and _is_dequantize(node) and node.output[0] not in outputs:
         node = producers.get(node.input[0])
     return node
 
@@ -76,7 +76,7 @@ def _with_own_inputs(
     own.CopyFrom(node)
     for at, name in enumerate(node.input):
         source = producers.get(name)
-        if source is None or not _is_real(source) or name in outputs:
+        if source is None or not _is_dequantize(source) or name in outputs:
             continue
         copies += _with_own_inputs(producers, source, outputs, place)
         copies[-1].output[0] = own.input[at] = f"{name} for {place}.{at}"

@@ -55,7 +55,7 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
     ]
     shape = tuple(values.known[name].shape[axis] for axis in order)
     whole = (image[0], *attributes.size, channels)
-    signed = as_int8(layer.made, values.known[name].dtype)
+    signed = as_int8(layer.output_quantisation, values.known[name].dtype)
     made = values.add_operator(Op.TRANSPOSE_CONV, inputs, whole, signed, name, attributes)
     if shape != whole:
         made = values.add_operator(Op.RESHAPE, [made], shape, signed, name)
@@ -69,7 +69,7 @@ def _image(values: Values, layer: Layer) -> tuple[int, Order]:
     An input with one spatial axis becomes an image of one row.
     """
     order = LINE if len(values.known[layer.data].shape) == len(LINE) else LAST
-    number = values.bytes_of(layer.data, order, layer.given)
+    number = values.bytes_of(layer.data, order, layer.input_quantisation)
     if order == LAST:
         return number, order
     images, positions, channels = values.tensors[number].shape
@@ -101,12 +101,12 @@ def _layer(values: Values, model: Model, after: Any) -> Layer | None:
     return Layer(
         node=node,
         data=data[0],
-        given=given,
+        input_quantisation=given,
         weights=_weights(model, held),
         weight_scale=scale,
         bias=_bias(model, biases[0], given.scale[0] * scale) if biases else None,
         output=after.output[0],
-        made=quantisation_of(model, *[*after.input[1:], ""][:2]),
+        output_quantisation=quantisation_of(model, *[*after.input[1:], ""][:2]),
     )
 
 

@@ -57,13 +57,13 @@ class Values:
     ) -> None:
         self.numbers, self.known, self._first = numbers, known, first
         self.tensors: dict[int, Tensor] = {}
-        self.items: list[Node | OpaqueOperator] = []
+        self.operators: list[Node | OpaqueOperator] = []
         self._free = len(numbers) + first
-        self._there: set[str] = set()
+        self._provided: set[str] = set()
 
     def provide(self, name: str) -> int:
         """Record that an input or an opaque operator makes a value; return its tensor number."""
-        self._there.add(name)
+        self._provided.add(name)
         return self._file_tensor(name)
 
     def opaque_output(self, name: str) -> int:
@@ -74,8 +74,8 @@ class Values:
 
     def file_tensor(self, name: str) -> int:
         """Return the number of a value's tensor in the file's type and order, made if necessary."""
-        if name not in self._there:
-            self._there.add(name)
+        if name not in self._provided:
+            self._provided.add(name)
             value = self.known[name]
             order = in_file_order(len(value.shape))
             source = self.bytes_of(name, order)
@@ -92,13 +92,13 @@ class Values:
     def mark(self) -> tuple[int, frozenset[str], dict[str, dict[Order, int]]]:
         """Return the current state of the graph, for `undo`."""
         held = {name: dict(value.held) for name, value in self.known.items() if value.held}
-        return len(self.items), frozenset(self._there), held
+        return len(self.operators), frozenset(self._provided), held
 
     def undo(self, mark: tuple[int, frozenset[str], dict[str, dict[Order, int]]]) -> None:
         """Remove all operators added since `mark` was returned, and what values they made."""
         length, there, held = mark
-        del self.items[length:]
-        self._there = set(there)
+        del self.operators[length:]
+        self._provided = set(there)
         for name, value in self.known.items():
             value.held = held.get(name, {})
 
@@ -115,7 +115,7 @@ class Values:
             for order, number in value.held.items():
                 found.setdefault(number, FileCopy(name=name, axes=order, offset=offset))
         # Values appended to the model are values of the file with other axes.
-        for name in self._there & self.known.keys():
+        for name in self._provided & self.known.keys():
             value = self.known[name]
             copy = found.get(value.held.get(in_file_order(len(value.shape)), -1))
             if copy is not None:
@@ -131,7 +131,7 @@ class Values:
             return True
         if value.held or value.flattened:
             return True
-        return name in self._there and value.quantisation is not None
+        return name in self._provided and value.quantisation is not None
 
     def declare(self, name: str, quantisation: Quantisation) -> None:
         """Record a value's quantisation, in the file's type, unless one is recorded already."""
@@ -198,7 +198,7 @@ class Values:
             return self.add_operator(
                 Op.TRANSPOSE, [source], shape, value.quantisation, name, attributes
             )
-        if name not in self._there:
+        if name not in self._provided:
             raise Unsupported(f"reads {name!r}, which nothing provides")
         plain = in_file_order(len(value.shape))
         source = self._file_tensor(name)
@@ -243,13 +243,13 @@ class Values:
         attributes: Attributes | None = None,
     ) -> None:
         """Add an operator whose output tensors exist already."""
-        self.items.append(
+        self.operators.append(
             Node(
                 op=op,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 attributes=attributes or Attributes(),
-                index=self._first + len(self.items),
+                index=self._first + len(self.operators),
             )
         )
 

@@ -45,7 +45,7 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     )
     flat = _flat_rows(values, layer) if dense else None
     if flat is None:
-        number = values.bytes_of(layer.data, order, layer.given)
+        number = values.bytes_of(layer.data, order, layer.input_quantisation)
     else:
         number, columns = flat
         weights = np.ascontiguousarray(weights[:, columns])
@@ -75,7 +75,7 @@ def _add_layer(
     output.
     """
     name, (op, attributes) = layer.output, kind
-    signed = as_int8(layer.made, values.known[name].dtype)
+    signed = as_int8(layer.output_quantisation, values.known[name].dtype)
     groups = int(attribute(layer.node, "group", 1)) if op is Op.CONV_2D else 1
     weights, bias, scale = (
         np.split(array, groups, axis=axis) for array, axis in zip(arrays, (0, 0, 1), strict=True)
@@ -128,7 +128,7 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
     source = values.known[value.flattened]
     if len(source.shape) != 4 or LAST not in source.held or source.shape[0] != value.shape[0]:
         return None
-    signed = as_int8(layer.given, value.dtype)
+    signed = as_int8(layer.input_quantisation, value.dtype)
     number = values.add_operator(Op.RESHAPE, [source.held[LAST]], value.shape, signed, layer.data)
     places = np.arange(value.shape[1]).reshape(source.shape[1:])
     return number, places.transpose(1, 2, 0).reshape(-1)
@@ -149,16 +149,21 @@ def layer_multipliers(
 
     `weights` is (channels, taps); `bias` is int64 (channels,).
     """
-    (input_scale,), (output_scale,) = layer.given.scale, layer.made.scale
+    (input_scale,), (output_scale,) = (
+        layer.input_quantisation.scale,
+        layer.output_quantisation.scale,
+    )
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
     scale = np.float32(input_scale) * per_channel / np.float32(output_scale)
     scale = np.broadcast_to(scale.astype(np.float32), len(weights))
     wide = weights.astype(np.int64)
     up, down = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    zero = as_int8(layer.given, values.known[layer.data].dtype).zero_point[0]
+    zero = as_int8(layer.input_quantisation, values.known[layer.data].dtype).zero_point[0]
     low, high = _LOW - zero, _HIGH - zero
     reach = (up * low + down * high + bias, up * high + down * low + bias)
-    return multipliers_for(scale, reach, layer.made, values.known[layer.output].dtype)
+    return multipliers_for(
+        scale, reach, layer.output_quantisation, values.known[layer.output].dtype
+    )
 
 
 def multipliers_for(

@@ -80,7 +80,7 @@ def _data(values: FileTensors, number: int) -> Array | None:
 
     Constants of 4-bit integers, and of types that NumPy lacks, also give None.
     """
-    if number in values.made or values.is_4_bit(number):
+    if number in values.produced or values.is_4_bit(number):
         return None
     try:
         data = values.opaque_tensor(number).data

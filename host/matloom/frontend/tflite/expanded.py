@@ -9,7 +9,7 @@ from matloom.frontend.tflite.svdf import SVDF, svdf_nodes
 from matloom.ir.graph import Node
 
 #: Converters by operator name. They raise `Unsupported` if an interpreter must run the operator.
-EXPANDED: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
+CONVERTERS: Mapping[str, Callable[[FileItem, Additions], list[Node]]] = {
     LSTM: lstm_nodes,
     SVDF: svdf_nodes,
     **dict.fromkeys(EXTREMES, extreme_nodes),

@@ -45,7 +45,7 @@ def repeated_writer(
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():
-            if number >= 0 and (number in there or tensors.constant(number)):
+            if number >= 0 and (number in there or tensors.is_constant(number)):
                 return f"operator {at} ({names[at]}) writes tensor {number}, which exists already"
             there.add(number)
     return None

@@ -87,7 +87,7 @@ def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
     after = writer.write(data, state, output)
     for (number, tensor), last in zip(state, after, strict=True):
         additions.hold(tensor, number, last)
-    return writer.made
+    return writer.nodes
 
 
 def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:

@@ -22,7 +22,7 @@ from matloom.frontend.tflite.compiled import code_name
 from matloom.frontend.tflite.control import is_layered_loop
 from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
-from matloom.frontend.tflite.expanded import EXPANDED
+from matloom.frontend.tflite.expanded import CONVERTERS
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import repeated_writer, require_provided
@@ -196,9 +196,9 @@ class SubgraphReader:
                 return self._convert_variable(name, index, operator, *ends)
             if name == "GATHER" and is_slice(operator, [self.known[n] for n in inputs if n >= 0]):
                 return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gathered_slice)]
-            if name in EXPANDED:
+            if name in CONVERTERS:
                 item = FileItem(index, name, operator, inputs, outputs)
-                return EXPANDED[name](item, self._additions)
+                return CONVERTERS[name](item, self._additions)
             if name not in GRAPH_OPERATORS:
                 raise unknown_operator(name, self.known, *ends)
             return [self._node(Op(name), index, operator, *ends)]

@@ -55,7 +55,7 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
     additions.hold(memory[1], memory[0], kept)
     sums = _sums(writer, inputs, (kept, memory[1]), made, parts)
     writer.node(Op.RESHAPE, (sums,), (output,))
-    return writer.made
+    return writer.nodes
 
 
 def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:

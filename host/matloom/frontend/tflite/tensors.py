@@ -47,9 +47,9 @@ class FileTensors:
         self.buffers = model.BuffersLength()
         #: Numbers of the subgraph's inputs. Data that the file has for them are ignored, because
         #: each call passes values.
-        self.given = frozenset(numbers(subgraph, "Inputs").tolist())
+        self.passed = frozenset(numbers(subgraph, "Inputs").tolist())
         #: Numbers of the tensors that operators make or calls pass.
-        self.made = self.given.union(
+        self.produced = self.passed.union(
             *(numbers(each, "Outputs").tolist() for each in records(subgraph, "Operators"))
         )
         self._known: dict[int, tuple[Tensor, Unsupported | None]] = {}
@@ -66,14 +66,14 @@ class FileTensors:
         if number < 0:
             return False
         table, prefix = self._table(number)
-        if table.IsVariable() or (number not in self.made and self._is_empty(table)):
+        if table.IsVariable() or (number not in self.produced and self._is_empty(table)):
             return False
         try:
-            return number in self.given or bool(self._raw(table.Buffer()).size == 0)
+            return number in self.passed or bool(self._raw(table.Buffer()).size == 0)
         except ModelError as error:
             raise ModelError(f"{prefix}{error}") from None
 
-    def constant(self, number: int) -> bool:
+    def is_constant(self, number: int) -> bool:
         """Return whether a tensor is constant.
 
         A constant has data in the file, or no elements and no operator that makes it.
@@ -144,9 +144,9 @@ class FileTensors:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if size > TENSOR_LIMIT:
             raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
-        given = number in self.given
+        given = number in self.passed
         data = None if given else self._data(table.Buffer(), shape, dtype, packed=packed)
-        if data is None and size == 0 and number not in self.made:
+        if data is None and size == 0 and number not in self.produced:
             data = np.empty(shape, dtype)
         # Scales of other types are leftovers from training; those of a bias follow from its
         # operator.
@@ -165,7 +165,7 @@ class FileTensors:
 
     def _is_4_bit(self, table: Any, number: int) -> bool:
         """Return whether a tensor is a constant of 4-bit integers, which becomes int8."""
-        is_narrow = table.Type() == tflite.TensorType.INT4 and number not in self.given
+        is_narrow = table.Type() == tflite.TensorType.INT4 and number not in self.passed
         if not is_narrow or not 0 <= table.Buffer() < self.buffers:
             return False
         return bool(self._raw(table.Buffer()).size > 0)

@@ -98,28 +98,31 @@ class _Writer:
 
     def __init__(self, model: Any, operator: Any, label: str) -> None:
         self.model, self.main, self.operator = model, model.subgraphs[0], operator
-        self.label, self.made = label, list[Any]()
+        self.label, self.replacement = label, list[Any]()
         self._constants: dict[tuple[int, int], int] = {}
-        self.loops = _name(model, operator) == "WHILE"
+        self.is_loop = _name(model, operator) == "WHILE"
         options = operator.builtinOptions
         numbers = (
             (options.condSubgraphIndex, options.bodySubgraphIndex)
-            if self.loops
+            if self.is_loop
             else (options.thenSubgraphIndex, options.elseSubgraphIndex)
         )
         self.called = [model.subgraphs[number] for number in numbers]
         layers = [
-            each for each in self.called for item in each.operators if self._layer(each, item)
+            each
+            for each in self.called
+            for item in each.operators
+            if self._is_word_layer(each, item)
         ]
         if not layers:
             raise _RefusedError
 
     def operators(self) -> list[Any]:
         """Return the operators that replace the IF or WHILE, or raise `_RefusedError`."""
-        (self._loop if self.loops else self._branches)()
-        return self.made
+        (self._loop if self.is_loop else self._branches)()
+        return self.replacement
 
-    def _layer(self, graph: Any, operator: Any) -> bool:
+    def _is_word_layer(self, graph: Any, operator: Any) -> bool:
         given = graph.tensors[operator.inputs[0]]
         return _name(self.model, operator) in LAYERS and given.type in _WORDS
 
@@ -214,7 +217,7 @@ class _Writer:
                 self._inner_tensor(graph, int(at), inside, known, label) for at in operator.inputs
             ]
             item.outputs = [self._tensor(graph, int(at), inside, label) for at in operator.outputs]
-            self.made.append(item)
+            self.replacement.append(item)
         return [self._inner_tensor(graph, int(at), inside, known, label) for at in graph.outputs]
 
     def _inner_tensor(
@@ -275,7 +278,7 @@ class _Writer:
         item = type(self.operator)()
         item.opcodeIndex, item.inputs, item.outputs = codes.index(number), inputs, [output]
         item.builtinOptionsType = tflite.BuiltinOptions.NONE
-        self.made.append(item)
+        self.replacement.append(item)
 
     def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
         """Raise `_RefusedError` unless tensors agree in type, shape and quantisation."""

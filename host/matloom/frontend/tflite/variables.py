@@ -35,7 +35,7 @@ class Resources:
         read.
     after:
         Number of the tensor that holds each variable at the end of a call.
-    again:
+    copies:
         Names of variables, by the numbers of tensors that are copies of them: those of all other
         reads.
     """
@@ -44,7 +44,7 @@ class Resources:
     initial: dict[str, Array] = field(default_factory=dict)
     before: dict[str, int] = field(default_factory=dict)
     after: dict[str, int] = field(default_factory=dict)
-    again: dict[int, str] = field(default_factory=dict)
+    copies: dict[int, str] = field(default_factory=dict)
 
     def begin(self, initial: Mapping[str, Array]) -> None:
         """Record the initial values that CALL_ONCE assigns to variables, by name.
@@ -70,14 +70,14 @@ class Resources:
         """
         name = self._name(handle)
         if name in self.after:
-            self.again[number] = name
+            self.copies[number] = name
             return self.after[name]
         if name not in self.initial:
             raise Unsupported(f"must read variable {name!r} after it is assigned, not before")
         first = self.before.setdefault(name, number)
         if first == number:
             return None
-        self.again[number] = name
+        self.copies[number] = name
         return first
 
     def assign(self, handle: int, number: int) -> None:
@@ -136,7 +136,7 @@ class Resources:
         return tuple(variables)
 
     def _check(self, tensors: Mapping[int, Tensor]) -> None:
-        used = [(name, number) for number, name in self.again.items()]
+        used = [(name, number) for number, name in self.copies.items()]
         used += [*self.before.items(), *self.after.items()]
         kinds: dict[str, _Kind] = {
             name: (array.dtype.name, array.shape) for name, array in self.initial.items()

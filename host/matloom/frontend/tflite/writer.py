@@ -12,12 +12,12 @@ class NodeWriter:
 
     Members
     -------
-    made:
+    nodes:
         The nodes so far, in order.
     """
 
     def __init__(self, item: FileItem, additions: Additions) -> None:
-        self.made: list[Node] = []
+        self.nodes: list[Node] = []
         self._index, self._add = item.index, additions.add
         self._name = additions.known[item.outputs[0]].name
 
@@ -36,7 +36,7 @@ class NodeWriter:
             attributes=attributes or Attributes(),
             index=self._index,
         )
-        self.made.append(node)
+        self.nodes.append(node)
 
     def add(
         self, op: Op, inputs: tuple[int, ...], output: Tensor, attributes: Attributes | None = None

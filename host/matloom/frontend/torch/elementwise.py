@@ -138,7 +138,7 @@ def _elu(writer: Writer, call: Call) -> str:
 def _prelu(writer: Writer, call: Call) -> str:
     data, slope = call["self"], call["weight"]
     if slope.shape != (1,) and data.rank > 2:
-        shape = writer.axes([slope.shape[0], *[1] * (data.rank - 2)])
+        shape = writer.integers([slope.shape[0], *[1] * (data.rank - 2)])
         return writer.add("PRelu", data.name, writer.add("Reshape", slope.name, shape))
     return writer.add("PRelu", data.name, slope.name)
 

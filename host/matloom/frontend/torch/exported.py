@@ -153,14 +153,14 @@ class _Conversion:
         call = Call(
             operator=f"{space}.{name}",
             arguments={key: self._value(argument) for key, argument in arguments.items()},
-            made=_output_kinds(node),
+            outputs=_output_kinds(node),
         )
         handler = _HANDLERS.get(space, {}).get(name) or self._own(space, name)
         found = handler(self.writer, call)
         names = found if isinstance(found, list) else [found]
         values = [
             None if each is None or kind is None else self._result(each, kind)
-            for each, kind in zip(names, call.made, strict=False)
+            for each, kind in zip(names, call.outputs, strict=False)
         ]
         return values if isinstance(node.meta.get("val"), (list, tuple)) else values[0]
 
@@ -187,7 +187,7 @@ class _Conversion:
             arguments = call.arguments.items()
             inputs = [value.name for _, value in arguments if isinstance(value, Value)]
             plain = {key: value for key, value in arguments if not isinstance(value, Value)}
-            return writer.several(name, inputs, len(call.made), domain=space, **plain)
+            return writer.add_multiple(name, inputs, len(call.outputs), domain=space, **plain)
 
         return handler
 

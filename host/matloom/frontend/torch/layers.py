@@ -121,7 +121,7 @@ def _write_batch_norm(writer: Writer, call: Call) -> Any:
         variance.name,
         epsilon=float(call["eps"]),
     )
-    return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
+    return normalised if len(call.outputs) == 1 else [normalised, *[None] * (len(call.outputs) - 1)]
 
 
 def _write_layer_norm(writer: Writer, call: Call) -> Any:
@@ -137,7 +137,7 @@ def _write_layer_norm(writer: Writer, call: Call) -> Any:
         axis=-len(shape),
         epsilon=float(call["eps"]),
     )
-    return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
+    return normalised if len(call.outputs) == 1 else [normalised, *[None] * (len(call.outputs) - 1)]
 
 
 def _write_group_norm(writer: Writer, call: Call) -> Any:
@@ -146,15 +146,15 @@ def _write_group_norm(writer: Writer, call: Call) -> Any:
     eps = float(call["eps"])
     one, zero = (writer.constant(fill(groups), data.dtype) for fill in (np.ones, np.zeros))
     batch, channels = data.shape[:2]
-    grouped = writer.axes([batch, groups, prod(data.shape[1:]) // groups])
+    grouped = writer.integers([batch, groups, prod(data.shape[1:]) // groups])
     reshaped = writer.add("Reshape", data.name, grouped)
     reshaped = writer.add("InstanceNormalization", reshaped, one, zero, epsilon=eps)
-    reshaped = writer.add("Reshape", reshaped, writer.axes(data.shape))
-    across = writer.axes([channels, *[1] * (data.rank - 2)])
+    reshaped = writer.add("Reshape", reshaped, writer.integers(data.shape))
+    across = writer.integers([channels, *[1] * (data.rank - 2)])
     for op, name in (("Mul", "weight"), ("Add", "bias")):
         if call.get(name) is not None:
             reshaped = writer.add(op, reshaped, writer.add("Reshape", call[name].name, across))
-    return reshaped if len(call.made) == 1 else [reshaped, *[None] * (len(call.made) - 1)]
+    return reshaped if len(call.outputs) == 1 else [reshaped, *[None] * (len(call.outputs) - 1)]
 
 
 def _write_instance_norm(writer: Writer, call: Call) -> Any:
@@ -183,7 +183,7 @@ def _pool(op: str, axes: int) -> Handler:
             ceil_mode=int(call.get("ceil_mode", False)),
             **attributes,
         )
-        return pooled if len(call.made) == 1 else [pooled, None]
+        return pooled if len(call.outputs) == 1 else [pooled, None]
 
     return handler
 
@@ -200,7 +200,7 @@ def _adaptive(op: str) -> Handler:
         else:
             kernel = [size // part for size, part in zip(image, wanted, strict=True)]
             pooled = writer.add(op, data.name, kernel_shape=kernel, strides=kernel)
-        return pooled if len(call.made) == 1 else [pooled, None]
+        return pooled if len(call.outputs) == 1 else [pooled, None]
 
     return handler
 

@@ -15,7 +15,7 @@ _TO_THE_END = 2**63 - 1
 
 def _reshape(writer: Writer, call: Call) -> str:
     """Add a Reshape to the shape of the call's output; return the name of the result."""
-    return writer.add("Reshape", call["self"].name, writer.axes(call.shape))
+    return writer.add("Reshape", call["self"].name, writer.integers(call.shape))
 
 
 def _permute(order: Callable[[Call], Sequence[int]]) -> Handler:
@@ -31,13 +31,13 @@ def _swap_axes(call: Call) -> list[int]:
 
 
 def _expand(writer: Writer, call: Call) -> str:
-    return writer.add("Expand", call["self"].name, writer.axes(call.shape))
+    return writer.add("Expand", call["self"].name, writer.integers(call.shape))
 
 
 def _repeat(writer: Writer, call: Call) -> str:
     data, times = call["self"], list(call["repeats"])
-    shape = writer.axes([*[1] * (len(times) - data.rank), *data.shape])
-    return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.axes(times))
+    shape = writer.integers([*[1] * (len(times) - data.rank), *data.shape])
+    return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.integers(times))
 
 
 def _concatenate(writer: Writer, call: Call) -> str:
@@ -49,16 +49,16 @@ def _concatenate(writer: Writer, call: Call) -> str:
 
 def _stack(writer: Writer, call: Call) -> str:
     axis = call.get("dim", 0) % len(call.shape)
-    places = writer.axes([axis])
+    places = writer.integers([axis])
     names = [writer.add("Unsqueeze", each.name, places) for each in call["tensors"]]
     return writer.add("Concat", *names, axis=axis)
 
 
 def _write_parts(writer: Writer, call: Call) -> list[str]:
     axis = call["self"].axis(call.get("dim", 0))
-    sizes = [made[0][axis] for made in call.made if made is not None]
-    names = [call["self"].name, writer.axes(sizes)]
-    return writer.several("Split", names, len(sizes), axis=axis)
+    sizes = [made[0][axis] for made in call.outputs if made is not None]
+    names = [call["self"].name, writer.integers(sizes)]
+    return writer.add_multiple("Split", names, len(sizes), axis=axis)
 
 
 def _write_unbind(writer: Writer, call: Call) -> list[str]:
@@ -72,7 +72,7 @@ def _write_unbind(writer: Writer, call: Call) -> list[str]:
 
 def _slice(writer: Writer, call: Call) -> str:
     begin, end = call.get("start", 0), call.get("end", _TO_THE_END)
-    places = [writer.axes([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
+    places = [writer.integers([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
     return writer.add("Slice", call["self"].name, *places)
 
 
@@ -98,9 +98,13 @@ def _index(writer: Writer, call: Call) -> str:
 
 def _flip(writer: Writer, call: Call) -> str:
     axes = [call["self"].axis(each) for each in call["dims"]]
-    places = [writer.axes([each] * len(axes)) for each in (-1, -_TO_THE_END)]
+    places = [writer.integers([each] * len(axes)) for each in (-1, -_TO_THE_END)]
     return writer.add(
-        "Slice", call["self"].name, *places, writer.axes(axes), writer.axes([-1] * len(axes))
+        "Slice",
+        call["self"].name,
+        *places,
+        writer.integers(axes),
+        writer.integers([-1] * len(axes)),
     )
 
 
@@ -115,7 +119,7 @@ def _pad(writer: Writer, call: Call) -> str:
         mode = "reflect"
     if name.startswith("replication") or mode == "replicate":
         mode = "edge"
-    places = writer.axes([before for before, _after in pairs] + [after for _, after in pairs])
+    places = writer.integers([before for before, _after in pairs] + [after for _, after in pairs])
     value = writer.constant(call.get("value", 0), data.dtype)
     return writer.add("Pad", data.name, places, *([value] if mode == "constant" else []), mode=mode)
 
@@ -124,7 +128,7 @@ def _resize_writer(mode: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call.get("self", call.get("input"))
         transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
-        sizes = writer.axes(call.shape)
+        sizes = writer.integers(call.shape)
         if mode == "nearest":
             attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
@@ -146,7 +150,7 @@ def _reduction_writer(op: str) -> Handler:
         dims = list(range(data.rank)) if dims is None or dims == [] else dims
         axes = [data.axis(each) for each in ([dims] if isinstance(dims, int) else dims)]
         name = writer.cast(data, call.dtype)
-        return writer.add(op, name, writer.axes(axes), keepdims=int(call.get("keepdim", False)))
+        return writer.add(op, name, writer.integers(axes), keepdims=int(call.get("keepdim", False)))
 
     return handler
 
@@ -174,7 +178,7 @@ def _place_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
-            flat = writer.add("Reshape", data.name, writer.axes([-1]))
+            flat = writer.add("Reshape", data.name, writer.integers([-1]))
             return writer.add(op, flat, axis=0, keepdims=0)
         return writer.add(op, data.name, axis=call["dim"], keepdims=keepdims)
 
@@ -186,13 +190,13 @@ def _variance(writer: Writer, call: Call) -> Any:
     axes = [data.axis(each) for each in (range(data.rank) if dims is None else dims)]
     count = int(np.prod([data.shape[each] for each in axes]))
     correction = call.get("correction", 1)
-    places = writer.axes(axes)
+    places = writer.integers(axes)
     mean = writer.add("ReduceMean", data.name, places, keepdims=1)
     away = writer.add("Sub", data.name, mean)
     keepdims = int(call.get("keepdim", False))
     total = writer.add("ReduceSum", writer.add("Mul", away, away), places, keepdims=keepdims)
     found = writer.add("Div", total, writer.constant(count - correction, data.dtype))
-    if len(call.made) == 1:
+    if len(call.outputs) == 1:
         return found
     return [found, writer.add("ReduceMean", data.name, places, keepdims=keepdims)]
 

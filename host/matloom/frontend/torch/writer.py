@@ -47,13 +47,13 @@ class Call:
         Name of the operator, such as ``aten.conv2d``.
     arguments:
         Arguments by name, defaults included.
-    made:
+    outputs:
         Shape and type of each output; None for an output that is not a tensor.
     """
 
     operator: str
     arguments: Mapping[str, Any]
-    made: tuple[tuple[tuple[int, ...], str] | None, ...]
+    outputs: tuple[tuple[tuple[int, ...], str] | None, ...]
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -66,14 +66,14 @@ class Call:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the first output."""
-        assert self.made[0] is not None
-        return self.made[0][0]
+        assert self.outputs[0] is not None
+        return self.outputs[0][0]
 
     @property
     def dtype(self) -> str:
         """Type of the first output."""
-        assert self.made[0] is not None
-        return self.made[0][1]
+        assert self.outputs[0] is not None
+        return self.outputs[0][1]
 
     def refuse(self, reason: str) -> ModelError:
         """Return the error for a call that cannot be converted.
@@ -100,15 +100,15 @@ class Writer:
         self.constants[name] = np.asarray(data, dtype)
         return name
 
-    def axes(self, numbers: Sequence[int]) -> str:
+    def integers(self, numbers: Sequence[int]) -> str:
         """Add a constant vector of int64, such as axes or sizes; return its name."""
         return self.constant(list(numbers), "int64")
 
     def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add an operator with one output; return the output's name."""
-        return self.several(op, inputs, 1, domain=domain, **attributes)[0]
+        return self.add_multiple(op, inputs, 1, domain=domain, **attributes)[0]
 
-    def several(
+    def add_multiple(
         self, op: str, inputs: Sequence[str], count: int, *, domain: str = "", **attributes: Any
     ) -> list[str]:
         """Add an operator with `count` outputs; return their names.

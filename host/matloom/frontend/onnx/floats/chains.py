@@ -55,21 +55,21 @@ class Chain:
 class Chains:
     """Functions of one value, by the name of their result.
 
-    `constants` are the file's constants by name; `found` are the functions.
+    `constants` are the file's constants by name; `chains` are the functions.
     """
 
     constants: Mapping[str, Array]
-    found: dict[str, Chain] = field(default_factory=dict)
+    chains: dict[str, Chain] = field(default_factory=dict)
 
     def add(self, node: FileNode) -> None:
         """Add the output of an operator if it is a function of one value."""
         chain = self._chain(node)
         if chain is not None:
-            self.found[node.output] = chain
+            self.chains[node.output] = chain
 
     def reciprocal(self, name: str) -> Chain:
         """Return the reciprocal of a value as a function, of the value's own source if possible."""
-        chain = self.found.get(name, Chain(source=name, text="x", plain=True))
+        chain = self.chains.get(name, Chain(source=name, text="x", plain=True))
         text = write_step("Reciprocal", [chain.text])
         if text is None:
             return Chain(source=name, text="Reciprocal(x)", plain=False)
@@ -77,7 +77,7 @@ class Chains:
 
     def _chain(self, node: FileNode) -> Chain | None:
         if node.op == "Identity":
-            return self.found.get(node.source)
+            return self.chains.get(node.source)
         if node.op not in STEPS or len(node.outputs) != 1:
             return None
         names = [name for name in node.inputs if name]
@@ -100,7 +100,7 @@ class Chains:
             operands = [operands[0], *self._limits(node)]
         given = [float(node.options.get(key, value)) for key, value in STEPS[node.op][1].items()]
         text = write_step(node.op, [*operands, *given])
-        inner = [self.found[name].plain for name in computed if name != source]
+        inner = [self.chains[name].plain for name in computed if name != source]
         plain = all(inner) and self._is_plain(node)
         if text is None or (plain and node.op in _LIMITS):
             return None
@@ -125,12 +125,12 @@ class Chains:
         ]
 
     def _source(self, name: str) -> str:
-        return self.found[name].source if name in self.found else name
+        return self.chains[name].source if name in self.chains else name
 
     def _operand(self, name: str, source: str) -> str | float:
         if name in self.constants:
             return float(self.constants[name].reshape(-1)[0])
-        return "x" if name == source else self.found[name].text
+        return "x" if name == source else self.chains[name].text
 
 
 def find_chains(
@@ -159,7 +159,7 @@ def find_chains(
 
 def _operands(node: FileNode, chains: Chains) -> Sequence[str]:
     """Return the names of the values that must be converted before an operator."""
-    chain = chains.found.get(node.output)
+    chain = chains.chains.get(node.output)
     if chain is not None and not chain.plain:
         return [chain.source]
     if node.op == "Div" and node.inputs[1] not in chains.constants:

@@ -14,19 +14,21 @@ _BELOW_ANY_NORM = 1e-30
 
 @dataclass(kw_only=True)
 class _Parts:
-    """The simpler operators of one operator, `made`.
+    """The simpler operators of one operator, `nodes`.
 
     Constants that these read are added to `constants`, by name.
     """
 
     node: FileNode
     constants: dict[str, Array]
-    made: list[FileNode] = field(default_factory=list)
+    nodes: list[FileNode] = field(default_factory=list)
 
     def add(self, op: str, *inputs: str, **options: object) -> str:
         """Add an operator; return the name of its output."""
-        name = f"{self.node.output}/{len(self.made)}"
-        self.made.append(replace(self.node, op=op, inputs=inputs, outputs=(name,), options=options))
+        name = f"{self.node.output}/{len(self.nodes)}"
+        self.nodes.append(
+            replace(self.node, op=op, inputs=inputs, outputs=(name,), options=options)
+        )
         return name
 
     def reduce(self, op: str, name: str, **options: object) -> str:
@@ -34,16 +36,16 @@ class _Parts:
 
         `options` replace those of the original.
         """
-        self.made.append(
+        self.nodes.append(
             replace(
                 self.node,
                 op=op,
                 inputs=(name, *self.node.inputs[1:]),
-                outputs=(f"{self.node.output}/{len(self.made)}",),
+                outputs=(f"{self.node.output}/{len(self.nodes)}",),
                 options={**self.node.options, **options},
             )
         )
-        return self.made[-1].output
+        return self.nodes[-1].output
 
     def number(self, value: float) -> str:
         """Add a constant without axes; return its name."""
@@ -53,8 +55,8 @@ class _Parts:
 
     def finish(self) -> Iterator[FileNode]:
         """Yield the operators; the last one makes the outputs of the original."""
-        yield from self.made[:-1]
-        yield replace(self.made[-1], outputs=self.node.outputs)
+        yield from self.nodes[:-1]
+        yield replace(self.nodes[-1], outputs=self.node.outputs)
 
 
 def _magnitude_sum(parts: _Parts) -> None:
@@ -152,4 +154,4 @@ def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterato
         elif node.op == "Cast" and node.options["to"] in _FLOATS:
             # The type remains: integers do not become floats.
             parts.add("Identity", node.source, to=node.options["to"])
-        yield from parts.finish() if parts.made else [node]
+        yield from parts.finish() if parts.nodes else [node]

@@ -6,7 +6,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of, pair
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.frontend.onnx.move_options import MoveOptions, largest_steps
+from matloom.frontend.onnx.move_options import MoveOptions, reduce_max_steps
 from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
@@ -92,9 +92,9 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
     return convert
 
 
-def _largest(values: FloatValues, node: FileNode) -> None:
+def _reduce_max(values: FloatValues, node: FileNode) -> None:
     """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
-    order, steps, made = largest_steps(
+    order, steps, made = reduce_max_steps(
         values.shape(node.source),
         values.order_of([node.source]),
         _options(values, node).reduced_axes(),
@@ -111,7 +111,7 @@ POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "GlobalAveragePool": _global_pool,
     "GlobalMaxPool": _global_pool,
     "MaxPool": _pool(Op.MAX_POOL_2D),
-    "ReduceMax": _largest,
+    "ReduceMax": _reduce_max,
     "ReduceMean": _reduction(Op.MEAN),
     "ReduceSum": _reduction(Op.SUM),
 }

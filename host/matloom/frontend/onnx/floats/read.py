@@ -134,7 +134,7 @@ class _Reader:
         try:
             if indices.convert(node):
                 return
-            chain = chains.found.get(node.output)
+            chain = chains.chains.get(node.output)
             if chain is not None and not chain.plain:
                 add_function(values, chain.function, chain.source, node.output)
                 return

@@ -36,8 +36,8 @@ def _recurrence(values: FloatValues, node: FileNode) -> None:
     _check(values, node, values.builder.tensors[number].shape[0])
     rows, states = [], []
     for direction, reverse in enumerate(_directions(node)):
-        cell = _KINDS[node.op](values, node, direction)
-        state = [_initial(values, node.input(at), order, direction) for at in cell.places]
+        cell = _CELLS[node.op](values, node, direction)
+        state = [_initial(values, node.input(at), order, direction) for at in cell.state_inputs]
         made, after = cell.run(number, state, reverse=reverse)
         rows.append(values.add(Op.RESHAPE, [made], shape=_with_direction(values, made)))
         states.append(after)
@@ -106,18 +106,18 @@ def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
     return (steps, 1, *rest)
 
 
-class _Kind:
+class _Cell:
     """Conversion of one direction of an operator.
 
     Members
     -------
-    places:
+    state_inputs:
         Indices of the operator's inputs that hold the state before the first step.
     gates:
         Number of gates, each of which has a row of weights for each cell.
     """
 
-    places: tuple[int, ...] = (_HIDDEN,)
+    state_inputs: tuple[int, ...] = (_HIDDEN,)
     gates: int
 
     def __init__(self, values: FloatValues, node: FileNode, direction: int) -> None:
@@ -209,7 +209,7 @@ class _Kind:
         return _part(self._values, gates, 2, first * self._cells, count * self._cells)
 
 
-class _Rnn(_Kind):
+class _Rnn(_Cell):
     """Conversion of RNN: the state is f(x W + h R + b)."""
 
     gates = 1
@@ -219,7 +219,7 @@ class _Rnn(_Kind):
         return (self._apply(0, self._gates(row, state[0])),)
 
 
-class _Lstm(_Kind):
+class _Lstm(_Cell):
     """Conversion of LSTM, whose gates are in the order input, output, forget, cell.
 
     The state is the output and the cell.
@@ -238,7 +238,7 @@ class _Lstm(_Kind):
         return self._multiply(self._gate(opened, 1), self._apply(2, cell)), cell
 
 
-class _Gru(_Kind):
+class _Gru(_Cell):
     """Conversion of GRU, whose gates are in the order update, reset, hidden in the file.
 
     A fourth gate, the complement of update, is added. The complement, 1 - f(x), is f(-x) for the
@@ -294,7 +294,7 @@ class _Gru(_Kind):
         )
 
 
-_KINDS: dict[str, type[_Kind]] = {"GRU": _Gru, "LSTM": _Lstm, "RNN": _Rnn}
+_CELLS: dict[str, type[_Cell]] = {"GRU": _Gru, "LSTM": _Lstm, "RNN": _Rnn}
 
 #: Converters by operator name.
-RECURRENCES = dict.fromkeys(_KINDS, _recurrence)
+RECURRENCES = dict.fromkeys(_CELLS, _recurrence)
