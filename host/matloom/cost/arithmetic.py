@@ -28,7 +28,7 @@ class ArithmeticTimeline:
         #: EXEC from each bank.
         self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
-    def follow(self, instructions: list[Instruction], costs: list[Timing]) -> None:
+    def add_emitted(self, instructions: list[Instruction], costs: list[Timing]) -> None:
         """Add the instructions emitted since the last call.
 
         Both lists start at the beginning of the program; `costs` has one entry per instruction.
@@ -54,7 +54,7 @@ class ArithmeticTimeline:
             self._read[half] = inf if starves else start + timing.cycles
         self._seen = len(instructions)
 
-    def is_read(self, half: int) -> bool:
+    def post_has_read(self, half: int) -> bool:
         """Return whether POST has read a half by the time an EXEC that starts now writes to it.
 
         `half` is the index, 0 or 1, of the half of the accumulators.

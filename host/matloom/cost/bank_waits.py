@@ -80,7 +80,7 @@ class _Accesses:
                 time, left = _advance(time, left, until, taken, use.rate)
         return time
 
-    def meet(self, time: float, banks: frozenset[int]) -> bool:
+    def uses(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether any interval that ends after `time` uses one of the banks."""
         ends, shares = self.ends, self.shares
         # Search backwards: only a few intervals end so late.
@@ -157,7 +157,7 @@ class BankWaits:
     -------
     last:
         The last instruction that each unit, except LOAD, started.
-    moved:
+    changed_units:
         Units whose `last` is new, or ends later than before; the reader of `last` clears the list.
     """
 
@@ -165,7 +165,7 @@ class BankWaits:
         self._machine, self._loads = machine, loads
         self._shares_gather = machine.config.shares_gather
         self.last: dict[Opcode, _RunningInstruction] = {}
-        self.moved: list[Opcode] = []
+        self.changed_units: list[Opcode] = []
         self._exec_reads, self._post_reads = _Accesses(), _Accesses()
         #: POST's reads as seen by STORE: with a shared gather, they block every bank.
         self._gathered = _Accesses() if self._shares_gather else self._post_reads
@@ -175,7 +175,7 @@ class BankWaits:
         self._everywhere = dict.fromkeys(range(machine.config.spad_banks), 1.0)
         self._writes = _Accesses()
         #: Cost of each LOAD, None if it is skipped, and the cycles of its beats.
-        self._moved: list[tuple[Timing | None, int]] = []
+        self._load_costs: list[tuple[Timing | None, int]] = []
         #: Times of parameters: when the last POST has all of its own, so that the next POST's may
         #: be fetched; when its last vector releases them; when the next POST's arrive.
         self._ready, self._released, self._fetched = 0.0, 0.0, 0.0
@@ -185,13 +185,13 @@ class BankWaits:
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
         """Add the next LOAD, of `work` cycles from `start` on; return when its beats end."""
-        self._moved.append((timing, work))
-        return self._load_end(len(self._moved) - 1, start)
+        self._load_costs.append((timing, work))
+        return self._load_end(len(self._load_costs) - 1, start)
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Start an EXEC, POST or STORE that takes `work` cycles; return whether it delays LOADs."""
         unit = timing.opcode
-        self.moved.append(unit)
+        self.changed_units.append(unit)
         now = self.last[unit] = _RunningInstruction(
             timing, start, work, start + work, self._fetched
         )
@@ -217,8 +217,8 @@ class BankWaits:
 
     def _load_end(self, number: int, start: int) -> int:
         """Return when the beats of LOAD `number`, from `start` on, end behind POST's writes."""
-        timing, work = self._moved[number]
-        if timing is None or not self._writes.meet(start, timing.banks):
+        timing, work = self._load_costs[number]
+        if timing is None or not self._writes.uses(start, timing.banks):
             return start + work
         return round(self._writes.delay(start, work, timing.moved))
 
@@ -245,7 +245,7 @@ class BankWaits:
             more = self._post_end(post) - post.end
             if more > 0:
                 post.end += more
-                self.moved.append(Opcode.POST)
+                self.changed_units.append(Opcode.POST)
                 self._post_reads.ends[-1] += more
                 if self._shares_gather:
                     self._gathered.ends[-1] += more
@@ -259,7 +259,7 @@ class BankWaits:
     def _post_end(self, post: _RunningInstruction) -> int:
         """Return when a POST ends if its reads yield to those of EXEC."""
         timing, above = post.timing, self._exec_reads
-        if timing.fills or not above.meet(post.start, timing.banks):
+        if timing.fills or not above.uses(post.start, timing.banks):
             return post.end
         vectors, reads, params = timing.vectors, timing.param_reads, timing.params
         time, ready = float(post.start), post.fetched
@@ -293,8 +293,12 @@ class BankWaits:
             return
         start, timing, banks = store.start, store.timing, store.timing.banks
         execs, posts, held = self._exec_reads, self._gathered, self._held
-        if execs.meet(start, banks) or posts.meet(start, banks) or held.meet(start, banks):
+        if (
+            execs.uses(start, banks)
+            or posts.uses(start, banks)
+            or held.uses(start, banks)
+        ):
             end = round(_end_of_accesses(start, store.work, timing.moved, (execs, posts, held)))
             if end > store.end:
                 store.end = end
-                self.moved.append(Opcode.STORE)
+                self.changed_units.append(Opcode.STORE)

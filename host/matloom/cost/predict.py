@@ -131,7 +131,7 @@ class EngineSimulation:
         if self._ready[_POST] is None:
             # POST first: its fetch of parameters may delay the running STORE, and what awaits it.
             self._ready[_POST] = self._ready_at(_POST)
-            if self._banks.moved:
+            if self._banks.changed_units:
                 self._note_ends()
         for unit, start in enumerate(self._ready):
             if start is None:
@@ -211,7 +211,7 @@ class EngineSimulation:
         self._ready[unit] = None
         if unit == _LOAD:
             self._begin_load(timing, start)
-            self._settle(unit)
+            self._invalidate_ready(unit)
             return
         assert timing is not None
         back_to_back = bool(self.started[unit]) and self._free[unit] >= start
@@ -221,7 +221,7 @@ class EngineSimulation:
         self.done[unit].append(0)
         self._free[unit] = start
         if self._banks.begin(start, work, timing):
-            self._settle(_LOAD)
+            self._invalidate_ready(_LOAD)
         self._note_ends()
         if unit == _EXEC:
             # It may delay the fetch of the next parameters.
@@ -229,7 +229,7 @@ class EngineSimulation:
 
     def _note_ends(self) -> None:
         """Update the ends of instructions that `BankWaits` has added or delayed."""
-        moved, self._banks.moved = self._banks.moved, []
+        moved, self._banks.changed_units = self._banks.changed_units, []
         for opcode in moved:
             other, end = _UNITS[opcode], self._banks.last[opcode].end
             if self._free[other] != end:
@@ -237,7 +237,7 @@ class EngineSimulation:
                 self._free[other] = end
             if self.done[other][-1] != end + self._more[other]:
                 self.done[other][-1] = end + self._more[other]
-                self._settle(other)
+                self._invalidate_ready(other)
 
     def _begin_load(self, timing: Timing | None, ready: int) -> None:
         loads, machine, started = self.loads, self._machine, self.started[_LOAD]
@@ -254,7 +254,7 @@ class EngineSimulation:
         started.append(max(ready, start - machine.load_latency))
         self.busy[_LOAD] += work
 
-    def _settle(self, unit: int) -> None:
+    def _invalidate_ready(self, unit: int) -> None:
         """Mark the queue heads that wait for a unit, to compute their ready times again."""
         ready = self._ready
         for other, queue in enumerate(self._queues):

@@ -76,7 +76,7 @@ class Segment:
         return frozenset(
             producer.output
             for producer, reader in pairwise(self.stages)
-            if reader.elementwise
+            if reader.is_elementwise
             and producer.loads_weights
             and not producer.output_layout.shared
             and self.sizes[producer.output] >= least
@@ -95,7 +95,7 @@ class Segment:
         return frozenset(
             producer.output
             for producer, reader in pairwise(self.stages)
-            if producer.depthwise
+            if producer.is_depthwise
             and producer.makes_dense_bytes
             and producer.output_layout.row_stride == 1
             and reads[producer.output] == 1

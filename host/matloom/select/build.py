@@ -114,7 +114,7 @@ class Convolution:
         point.
         """
         by_channel = None
-        if self.scale.by_channel:
+        if self.scale.varies_by_channel:
             by_channel = (
                 _columns(self.scale.multiplier, channels, pack),
                 _columns(self.scale.shift, channels, pack),

@@ -85,13 +85,13 @@ def _require(holds: bool, phase: str, thing: str, rule: str, value: object) -> N
 def _check_table(stage: Stage, config: Config, phase: str) -> None:
     if stage.table is not None:
         shape = stage.table.shape
-        built = config.softmax if stage.whole_rows else config.tables
+        built = config.softmax if stage.is_softmax else config.tables
         _require(built > 0, phase, stage.name, "have no table in this configuration", shape)
         if len(shape) > 1:
             tables = (shape[0], config.columns * config.has_channel_tables, 256)
             _require(shape == tables, phase, stage.name, f"have tables of shape {tables}", shape)
             return
-        size = EXPONENTIALS * EXPONENTIAL_BYTES if stage.whole_rows else 256
+        size = EXPONENTIALS * EXPONENTIAL_BYTES if stage.is_softmax else 256
         _require(shape == (size,), phase, stage.name, f"have a table of {size} bytes", shape)
 
 

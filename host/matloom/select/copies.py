@@ -65,7 +65,7 @@ class CopiedAxis:
     step: int = 1
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether all elements are read, in order."""
         return (self.first, self.size, self.step) == (0, self.length, 1)
 
@@ -113,12 +113,12 @@ def _merge_axes(axes: list[CopiedAxis]) -> list[CopiedAxis]:
     groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
         last = groups[-1]
-        if axis.full and last.step == 1:
+        if axis.is_full and last.step == 1:
             scale = axis.length
             groups[-1] = CopiedAxis(
                 length=last.length * scale, first=last.first * scale, size=last.size * scale
             )
-        elif last.length == 1 and last.full:
+        elif last.length == 1 and last.is_full:
             groups[-1] = axis
         else:
             groups.append(axis)
@@ -142,7 +142,7 @@ def copy_of_lines(count: int, size: int, config: Config) -> Copy:
 
 def _count_strided_axes(groups: list[CopiedAxis]) -> int:
     """Return the number of axes to step over: the first counts only if it is not read in full."""
-    return len(groups) - groups[0].full
+    return len(groups) - groups[0].is_full
 
 
 def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
@@ -158,16 +158,16 @@ def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy
         raise NotOnEngine("the engine does not step backwards")
     inner = 1
     *others, line = groups
-    if line.full and others and others[-1].step > 1 and _count_strided_axes(others) > 1:
+    if line.is_full and others and others[-1].step > 1 and _count_strided_axes(others) > 1:
         inner, line = line.length, others.pop()
     groups = others
     images, rows = 1, CopiedAxis(length=1, first=0, size=1)
-    if groups and groups[-1].full:
+    if groups and groups[-1].is_full:
         images, count = split_into_planes(groups.pop().length)
         rows = CopiedAxis(length=count, first=0, size=count)
     elif groups:
         rows = groups.pop()
-        if groups and groups[-1].full:
+        if groups and groups[-1].is_full:
             images = groups.pop().length
     if groups:
         raise NotOnEngine("the engine cuts two axes at once, not more")

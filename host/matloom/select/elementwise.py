@@ -218,7 +218,7 @@ def relu6(context: Context) -> Stage:
     return _limit(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
-def limit(context: Context) -> Stage | tuple[Stage, ...]:
+def maximum_or_minimum(context: Context) -> Stage | tuple[Stage, ...]:
     """Return the stages of MAXIMUM or MINIMUM, with a constant scalar or of computed tensors."""
     data = context.inputs[0]
     if context.inputs[1].data is None:

@@ -17,7 +17,7 @@ from matloom.select.operand import constant_weights
 from matloom.select.post_input import PostInput
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
-from matloom.select.window import Window, covering_regions, dense_window
+from matloom.select.window import Window, covering_regions, pointwise_window
 
 #: Index of the optional input of MATRIX_PRODUCT that is added to its sums.
 _RESIDUAL = 3
@@ -104,7 +104,7 @@ def matrix_product(context: Context) -> ArrayStage:
     _require_mode(attributes.mode, context.config)
     if result in FLOAT_FORMATS:
         _require_mode(result, context.config)
-    window = dense_window(1, (rows, 1), inner)
+    window = pointwise_window(1, (rows, 1), inner)
     patterns = context.filters.astype(np.int64)[:, None]
     biases = context.constant(2).view(np.int32)
     bias = {"bias": NOTHING} if (biases == NOTHING).all() else {"channel_bias": 1}

@@ -48,14 +48,14 @@ def _format_code(name: str) -> int:
     return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
 
 
-def _format_and_limits(number: int, limits: tuple[int, int]) -> dict[str, int]:
+def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, int]:
     """Return the POST fields for a format of elements on chip, and for limits.
 
-    `number` is the code of the format; the limits are signed bytes, as in `LIMITS`.
+    `format_code` is the code of the format; the limits are signed bytes, as in `LIMITS`.
     """
     return {
         "rounding": Rounding.FLOAT,
-        "pre_shift": number,
+        "pre_shift": format_code,
         "clamp_low": limits[0],
         "clamp_high": limits[1],
     }
@@ -84,12 +84,12 @@ def addend_post(name: str) -> dict[str, int]:
     return _to_accumulators(Destination.ACC_ADD, _format_code(name))
 
 
-def _to_accumulators(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
+def _to_accumulators(destination: Destination, format_code: int = FP32_FORMAT) -> dict[str, int]:
     """Return the fields of a POST that sets accumulators to elements, or adds elements to them.
 
-    `number` is the code of the elements' format.
+    `format_code` is the code of the elements' format.
     """
-    same = _format_and_limits(number, LIMITS[Activation.NONE])
+    same = _format_and_limits(format_code, LIMITS[Activation.NONE])
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
 

@@ -34,7 +34,7 @@ class GroupedRows:
     y_step: ClassVar[int] = 1
     oc_step: ClassVar[int] = 0
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return the vectors that a step streams for `height` rows of `width` outputs."""
         return height * width
 

@@ -30,7 +30,7 @@ from matloom.select.requantisation import UNSCALED
 from matloom.select.row_folds import fastest
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
-from matloom.select.window import Window, dense_window
+from matloom.select.window import Window, pointwise_window
 
 #: Largest magnitude of int16.
 _MAX_INT16 = 2**15
@@ -251,9 +251,9 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
     height, width = (1, batch) if wide else (batch, 1)
     filters = context.filters.reshape(channels, 1, 1, depth)
     if attributes.mode in FLOAT_MODES:
-        window = dense_window(1, (batch, 1), depth)
+        window = pointwise_window(1, (batch, 1), depth)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
-    window = dense_window(1, (height, width), depth)
+    window = pointwise_window(1, (height, width), depth)
     if data.dtype == "int16":
         return _int16_convolution(context, window, filters, attributes.activation)
     return convolution_stage(

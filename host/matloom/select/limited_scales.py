@@ -98,7 +98,7 @@ class _Rule:
     zero: int
     shift: int
 
-    def early(self, scale: float) -> float:
+    def rounding_lead(self, scale: float) -> float:
         """Return how far below one half the reference kernel rounds up, compared with this rule."""
         products = 2.0 ** min(self.shift - 1, -1)
         if self.rounding is Rounding.SINGLE:
@@ -153,7 +153,7 @@ def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
     for size in range(most, 0, -1):
         weight, scale = size * (1 if slope > 0 else -1), abs(slope) / size
         for more in (0, 1, -1):
-            bias = round(sign * rule.early(scale) / scale) + more - weight * zero
+            bias = round(sign * rule.rounding_lead(scale) / scale) + more - weight * zero
             exact = -zero - scale * bias
             for limit_bias in (round(exact), round(exact) + (1 if exact > round(exact) else -1)):
                 yield (

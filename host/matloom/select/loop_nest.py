@@ -57,7 +57,7 @@ class Walk(Protocol):
     def sums_per_output(self) -> int:
         """Number of sums that POST reduces to one output."""
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
@@ -118,7 +118,7 @@ class LoopNest(SingleSums):
         """Whether it has one kernel row, with more taps than one EXEC can count."""
         return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return the vectors that a step streams for `height` rows of `width` outputs."""
         return height * width
 

@@ -34,7 +34,7 @@ _MOST_ROWS = largest(Opcode.EXEC, "height")
 #: Largest int8 value.
 _MAX_INT8 = 127
 #: The panels of a stage fill at most the scratchpad's size divided by this number.
-_SHARE = 4
+_SPAD_DIVISOR = 4
 
 
 def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
@@ -152,7 +152,7 @@ def _column_groups(product: Product, config: Config, *, transposed: bool) -> lis
     NotOnEngine
         Even a single panel does not fit.
     """
-    most = config.spad_bytes // _SHARE
+    most = config.spad_bytes // _SPAD_DIVISOR
     panel = product.panels(0, config.columns, config, transposed=transposed)
     count = most // panel.size
     if not count:

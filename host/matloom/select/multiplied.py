@@ -10,7 +10,7 @@ from matloom.select.build import Convolution, depthwise_stage
 from matloom.select.context import SAME
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
-from matloom.select.window import dense_window
+from matloom.select.window import pointwise_window
 
 
 def depth_multiplier_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
@@ -33,7 +33,7 @@ def depth_multiplier_stages(layer: Convolution, repeated: str) -> tuple[ArraySta
     copy = replace(
         layer,
         tensors=(layer.tensors[0], repeated),
-        window=dense_window(window.images, (window.in_height, window.in_width), window.depth),
+        window=pointwise_window(window.images, (window.in_height, window.in_width), window.depth),
         filters=np.ones((1, 1, channels), np.int8),
         bias=np.zeros(channels, np.int32),
         scale=same,
@@ -51,6 +51,6 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
     """Return the estimated cycles of a stage without transfers."""
     grid = stage.grid
     positions = grid.images * grid.rows * grid.width
-    vectors = grid.images * stage.loop_nest.vectors(grid.rows, grid.width)
+    vectors = grid.images * stage.loop_nest.vectors_per_step(grid.rows, grid.width)
     steps = stage.steps * grid.blocks
     return exec_cycles(vectors, steps, positions * grid.blocks, config)

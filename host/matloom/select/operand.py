@@ -174,7 +174,7 @@ class Computed:
         The tensor, which stays on chip, and its panels.
     steps, tile_bytes:
         As in `Constant`.
-    rows_of:
+    copied_tensor:
         The tensor whose rows, all of them, are the rows of the panels; None if it is transposed or
         cut into groups of columns.
     zero_points:
@@ -189,7 +189,7 @@ class Computed:
     layout: Panels
     steps: int
     tile_bytes: int
-    rows_of: str | None = None
+    copied_tensor: str | None = None
     zero_points: tuple[int, int] = (0, 0)
     constants: bytes = field(default=b"", repr=False)
     corrections: tuple[Correction, ...] = ()

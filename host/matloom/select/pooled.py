@@ -77,9 +77,9 @@ class PooledWalk:
         """Whether it has one kernel row, with more taps than one EXEC can count."""
         return self.inner.is_long
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
-        return self.inner.vectors(SIDE * height, SIDE * width)
+        return self.inner.vectors_per_step(SIDE * height, SIDE * width)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""

@@ -98,7 +98,7 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
         for rows in (each for each in range(1, shape.lines + 1) if count % each == 0):
             flat = _rows_window(window, rows)
             nest = _whole_image_window(flat, shape, config)
-            streamed = nest.steps * nest.vectors(1, 1) * blocks
+            streamed = nest.steps * nest.vectors_per_step(1, 1) * blocks
             if streamed < cycles and _is_legal(nest.fields((0, 1), (0, 1), 0)):
                 found, cycles = (flat, nest), streamed
     return found
@@ -271,7 +271,7 @@ def _summing_window(
     widest = widest_tile(nest)
     if widest is not None and max(width for _height, width in sizes) > widest:
         return None
-    vectors = nest.steps * sum(nest.vectors(*size) for size in sizes)
+    vectors = nest.steps * sum(nest.vectors_per_step(*size) for size in sizes)
     # Elements are bytes here.
     taps = window.kernel_height * window.kernel_width // _taps_per_vector(window, context.config)
     return nest if vectors < taps * window.out_height * window.out_width else None

@@ -13,7 +13,7 @@ from matloom.select.copies import split_into_planes
 from matloom.select.pooling import sum_stage
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
-from matloom.select.window import Window, dense_window
+from matloom.select.window import Window, pointwise_window
 
 #: Largest magnitude of int16.
 _MAX_INT16 = 2**15
@@ -73,7 +73,7 @@ def _sum_by_weights(context: Context, outer: int, count: int, scale: Requantisat
             name=context.name,
             nodes=context.nodes,
             tensors=context.input_and_output,
-            window=dense_window(images, (rows, 1), run),
+            window=pointwise_window(images, (rows, 1), run),
             filters=np.ones((1, 1, 1, run), np.int8),
             bias=np.zeros(1, np.int32),
             input_zero=context.inputs[0].zero_point,

@@ -26,7 +26,7 @@ class Requantisation:
     element_bytes: int = 1
 
     @property
-    def by_channel(self) -> bool:
+    def varies_by_channel(self) -> bool:
         """Whether channels differ in multiplier or shift."""
         return len(set(self.pairs)) > 1
 
@@ -38,7 +38,7 @@ class Requantisation:
 
     def repeat(self, sets: int) -> "Requantisation":
         """Return the requantisation of these channels, repeated `sets` times."""
-        if not self.by_channel:
+        if not self.varies_by_channel:
             return self
         return replace(
             self, multiplier=np.tile(self.multiplier, sets), shift=np.tile(self.shift, sets)
@@ -46,7 +46,7 @@ class Requantisation:
 
     def post(self) -> dict[str, int]:
         """Return the POST fields of this requantisation."""
-        multiplier, shift = (0, 0) if self.by_channel else self.pairs[0]
+        multiplier, shift = (0, 0) if self.varies_by_channel else self.pairs[0]
         limits = {"clamp_low": self.low, "clamp_high": self.high}
         if self.element_bytes == WORD_BYTES:
             for side, limit in (("low", self.low), ("high", self.high)):
@@ -54,7 +54,7 @@ class Requantisation:
             limits["words"] = 1
         return {
             "rounding": self.rounding,
-            "channel_scale": int(self.by_channel),
+            "channel_scale": int(self.varies_by_channel),
             "multiplier": multiplier,
             "shift": shift,
             "output_zero": self.zero,

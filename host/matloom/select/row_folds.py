@@ -171,7 +171,7 @@ def _cycles(stage: ArrayStage, machine: Machine) -> int:
     """
     config = machine.config
     grid, rows = stage.grid, stage.input_layout
-    vectors = stage.loop_nest.vectors(grid.rows, grid.width)
+    vectors = stage.loop_nest.vectors_per_step(grid.rows, grid.width)
     streamed = step_cycles(vectors, config) * stage.loop_nest.steps * grid.blocks
     loaded = int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes))
     if isinstance(rows, RowFolding):

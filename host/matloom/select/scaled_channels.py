@@ -14,7 +14,7 @@ from matloom.select.copies import split_into_planes
 from matloom.select.elementwise import product
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
-from matloom.select.window import dense_window
+from matloom.select.window import pointwise_window
 
 
 def scaled_channels(
@@ -40,7 +40,7 @@ def scaled_channels(
     else:
         images, rows = split_into_planes(context.output.size // channels)
         size = rows, 1
-    window = dense_window(images, size, channels)
+    window = pointwise_window(images, size, channels)
     if taps > 1:
         window = replace(window, kernel_height=taps, dilation_y=0)
     return depthwise_stage(

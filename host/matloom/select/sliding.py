@@ -76,7 +76,7 @@ class SlidingWindow(SingleSums):
     def _empty_columns(self) -> int:
         return self._column_steps * self.shape.taps - self.kernel_width
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
         lines = (height - 1) * self.y_step + self.shape.lines
         first_x, length = self._first_and_length((0, width))

@@ -31,4 +31,4 @@ def softmax_stage(context: Context) -> VectorStage:
     }
     stage = vector_stage(context, ((0, post),), context.sources[:1], "")
     entries = np.frombuffer(table.tobytes(), np.uint8)
-    return replace(stage, tile_unit=row, period=row, whole_rows=True, table=entries)
+    return replace(stage, tile_unit=row, period=row, is_softmax=True, table=entries)

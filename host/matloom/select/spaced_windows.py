@@ -126,7 +126,7 @@ class SpacedWindow(SingleSums):
         """Input rows between output rows."""
         return self.y.unit
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return the vectors that a step streams for `height` rows of `width` outputs."""
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 

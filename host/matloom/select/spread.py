@@ -10,7 +10,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import BROADCASTING, SAME_SCALE, Context
 from matloom.select.copies import split_into_planes
 from matloom.select.stage import Stage
-from matloom.select.window import dense_window
+from matloom.select.window import pointwise_window
 
 
 def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
@@ -58,7 +58,7 @@ def _stage(context: Context, tensors: tuple[str, str], count: int, copies: int) 
             name=context.name,
             nodes=context.nodes,
             tensors=tensors,
-            window=dense_window(images, (rows, 1), 1),
+            window=pointwise_window(images, (rows, 1), 1),
             filters=np.ones((copies, 1, 1, 1), np.int8),
             bias=np.zeros(copies, np.int32),
             input_zero=0,

@@ -12,7 +12,7 @@ from matloom.select.post_input import PostInput
 from matloom.select.scaled_channels import product_scale
 from matloom.select.spread import repetitions
 from matloom.select.stage import ArrayStage
-from matloom.select.window import dense_window
+from matloom.select.window import pointwise_window
 
 #: Number of passes of POST if repeated elements are written first.
 _PASSES = 3
@@ -70,7 +70,7 @@ def _differences(
     padding, weight = _factors(-tensor.zero_point)
     images, rows = split_into_planes(tensor.size)
     taps = np.array([1, weight] if padding else [1], np.int8)
-    window = replace(dense_window(images, (rows, 1), 1), kernel_width=len(taps))
+    window = replace(pointwise_window(images, (rows, 1), 1), kernel_width=len(taps))
     return Convolution(
         name=context.name,
         nodes=context.nodes,

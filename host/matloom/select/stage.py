@@ -73,7 +73,7 @@ class ArrayStage:
     shared_sums: SharedSums = SharedSums.NONE
 
     #: Properties of `VectorStage`, for a stage that is not element-wise.
-    elementwise = is_lookup_only = whole_rows = reads_parts = False
+    is_elementwise = is_lookup_only = is_softmax = reads_parts = False
     vector = narrow = None
 
     #: Inputs that repeat, and other inputs of which tiles read uneven parts: none.
@@ -85,7 +85,7 @@ class ArrayStage:
         """The stage itself, because it streams through the array."""
         return self
 
-    def reading(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
+    def with_parts(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
         """Return the stage unchanged, because it reads whole tensors."""
         return self
 
@@ -175,7 +175,7 @@ class ArrayStage:
     @property
     def param_sets(self) -> int:
         """Number of POSTs with parameters of their own: one, or two with a limit."""
-        return 2 if self.limited else 1
+        return 2 if self.is_limited else 1
 
     @property
     def used_modes(self) -> frozenset[str]:
@@ -215,7 +215,7 @@ class ArrayStage:
         return Dense(grid=replace(self.grid, position_bytes=self.post_input.position_bytes))
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether EXEC keeps the larger of its sums and an input that POST has scaled."""
         post = self.accumulator_post
         return post is not None and post["destination"] == Destination.ACC_SET
@@ -231,7 +231,7 @@ class ArrayStage:
         return SharedSums.CONTINUES in self.shared_sums
 
     @property
-    def unfinished(self) -> bool:
+    def is_unfinished(self) -> bool:
         """Whether it leaves its sums to a later stage, and makes no results."""
         return SharedSums.UNFINISHED in self.shared_sums
 
@@ -250,7 +250,7 @@ class ArrayStage:
     @property
     def text(self) -> str:
         """Description of how the array is used, for people."""
-        grid, limited = self.grid, ", limited by its input" if self.limited else ""
+        grid, limited = self.grid, ", limited by its input" if self.is_limited else ""
         if self.sums_per_output > 1:
             limited += f", maxima of {self.sums_per_output} sums"
         text = (
@@ -285,7 +285,7 @@ class ArrayStage:
         return config.acc_entries // 2 // self.accumulators_per_block // self.sums_per_output
 
     @property
-    def depthwise(self) -> bool:
+    def is_depthwise(self) -> bool:
         """Whether each output block reads its own channels with its own weights."""
         return self.loop_nest.oc_step > 0 and not self.loop_nest.weights_fixed
 

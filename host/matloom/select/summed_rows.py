@@ -23,7 +23,7 @@ from matloom.select.window import Window
 #: selections.
 _MOST_BLOCKS = 8
 #: The map, which stays on chip, fills at most the scratchpad's size divided by this number.
-_SHARE = 4
+_SPAD_DIVISOR = 4
 #: Minimum of the estimated cycles saved: the sum waits for the whole map, whereas other forms begin
 #: with its first tiles. Of 372 and 192 cycles estimated for two networks, about 200 and 270 were
 #: lost.
@@ -48,12 +48,12 @@ def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -
     blocks, rest = divmod(window.depth, config.columns)
     kernel = (window.kernel_height, window.kernel_width)
     whole = kernel == (window.in_height, window.in_width) and window.images == 1
-    if not whole or rest or blocks > _MOST_BLOCKS or size > config.spad_bytes // _SHARE:
+    if not whole or rest or blocks > _MOST_BLOCKS or size > config.spad_bytes // _SPAD_DIVISOR:
         return stage
     tiles = -(-size // (config.rows * config.columns))
     least = config.acc_update_latency
     load = max(config.tile_load_cycles, least)
-    vectors = stage.loop_nest.vectors(1, stage.grid.width)
+    vectors = stage.loop_nest.vectors_per_step(1, stage.grid.width)
     # Its tile is fixed, so that no step waits for another.
     before = stage.steps * stage.grid.blocks * max(least, vectors)
     if tiles > _MOST_TAPS or before <= tiles * max(load, blocks) + _EXTRA_CYCLES:

@@ -9,7 +9,7 @@ from matloom.select.stage import Stage
 def stage_line(stage: Stage) -> str:
     """Return a line that describes a stage: inputs, output, and how it runs."""
     flow = f"{stage.name}: {stage.output} = {', '.join(stage.inputs)}"
-    looks_up = "" if stage.table is None or stage.whole_rows else ", looked up in a table"
+    looks_up = "" if stage.table is None or stage.is_softmax else ", looked up in a table"
     return f"{flow}; {stage.text}{looks_up}"
 
 

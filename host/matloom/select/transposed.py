@@ -84,7 +84,9 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
 def _streamed_vectors(stages: list[ArrayStage]) -> int:
     """Return the vectors that stages stream."""
     return sum(
-        each.steps * each.grid.blocks * each.loop_nest.vectors(each.grid.rows, each.grid.width)
+        each.steps
+        * each.grid.blocks
+        * each.loop_nest.vectors_per_step(each.grid.rows, each.grid.width)
         for each in stages
     )
 

@@ -21,7 +21,7 @@ from matloom.select.operand import Computed, Selection
 from matloom.select.stage import ArrayStage, OutputRegion
 
 #: The matrices, which stay on chip, fill at most the scratchpad's size divided by this number.
-_SHARE = 4
+_SPAD_DIVISOR = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def array_transpose_stages(
         depth=-(-rows // config.rows) * config.rows,
         width=config.columns,
     )
-    if not config.transposed_weights or panels.size > config.spad_bytes // _SHARE:
+    if not config.transposed_weights or panels.size > config.spad_bytes // _SPAD_DIVISOR:
         return
     name = context.buffer_name(f"{tensors[1]}, panels")
     yield from copy_panels(context, (tensors[0], name), (rows, columns), panels)

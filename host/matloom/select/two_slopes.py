@@ -29,7 +29,7 @@ class SlopedWalk(LoopNest):
     row. The second one computes the shallow sum, and keeps the larger of both.
     """
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return the vectors that both EXECs stream for `height` rows of `width` outputs."""
         return _TILES * height * width
 

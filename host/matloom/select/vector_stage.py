@@ -35,7 +35,7 @@ class VectorStage:
         For each POST, the index of its input (None if it reads accumulators) and its fields.
     period, repeated:
         Bytes of the output after which inputs repeat, and the indices of these inputs. The period
-        is 0 if no input repeats or is narrow, and there are no `whole_rows`.
+        is 0 if no input repeats or is narrow, and it is no SOFTMAX.
     narrow, narrow_bytes:
         Index of the input whose rows are shorter than a period, and their bytes; None and 0 if
         there is none.
@@ -44,10 +44,10 @@ class VectorStage:
     edge:
         Index of the POST that makes only the vectors with elements beyond a narrow input; None if
         there is no such POST.
-    whole_rows:
+    is_softmax:
         Whether the POST computes SOFTMAX of rows of `period` bytes.
     table:
-        As in `ArrayStage`; with `whole_rows` the bytes of the exponentials, uint8 (1024,).
+        As in `ArrayStage`; for SOFTMAX the bytes of the exponentials, uint8 (1024,).
     is_lookup_only:
         Whether the POST changes nothing before the table, so the stage is a pure lookup.
     """
@@ -68,12 +68,12 @@ class VectorStage:
     narrow_bytes: int = 0
     starts: tuple[int, ...] = ()
     edge: int | None = None
-    whole_rows: bool = False
+    is_softmax: bool = False
     table: np.ndarray | None = field(default=None, repr=False)
     is_lookup_only: bool = False
 
     #: Whether the stage computes elements of flat tensors, whatever their shapes.
-    elementwise: ClassVar[bool] = True
+    is_elementwise: ClassVar[bool] = True
 
     #: A vector stage has no weights, parameters or products.
     loads_weights: ClassVar[bool] = False
@@ -116,7 +116,7 @@ class VectorStage:
         """Whether the stage may read inputs from any byte on, because none repeats or is narrow."""
         return not self.repeated and self.narrow is None
 
-    def reading(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":
+    def with_parts(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":
         """Return the stage with some inputs replaced by parts of larger tensors.
 
         `parts` maps the name of an input to that of a tensor, and the byte where the part begins.
@@ -135,7 +135,7 @@ class VectorStage:
     @property
     def text(self) -> str:
         """Description of how post-processing is used, for people."""
-        if self.whole_rows:
+        if self.is_softmax:
             return f"SOFTMAX of {self.size // self.period} rows of {self.period} bytes"
         begins = zip(self.inputs, self.starts, strict=False)
         parts = [f", {name} from byte {start} on" for name, start in begins if start]
@@ -152,7 +152,7 @@ class VectorStage:
         It takes any number of blocks. A period with a narrow input has to be one position.
         """
         positions = self.narrow is not None and self.period == blocks * columns
-        plain = self.element_bytes == self.input_ratio == 1 and not self.whole_rows
+        plain = self.element_bytes == self.input_ratio == 1 and not self.is_softmax
         return plain and (positions or not self.period)
 
     def entries(self, config: Config) -> int:

@@ -114,7 +114,7 @@ def tap_loop_nest(
     )
 
 
-def dense_window(images: int, size: tuple[int, int], depth: int) -> Window:
+def pointwise_window(images: int, size: tuple[int, int], depth: int) -> Window:
     """Return a 1x1 window on images of a given height and width."""
     return Window(
         images=images,

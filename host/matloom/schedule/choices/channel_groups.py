@@ -142,7 +142,7 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
         return None
     nest, grid = stage.loop_nest, stage.grid
     single = grid.images == len(stage.regions) == stage.output_layout.limbs == len(stage.inputs)
-    other = nest.maximum or nest.weights_fixed or stage.limited or stage.shares_sums
+    other = nest.maximum or nest.weights_fixed or stage.is_limited or stage.shares_sums
     own = nest.oc_step == 0 and not other
     whole = grid.block_bytes == config.columns and stage.output_layout.row_stride == 1
     by_channel = stage.table is not None and stage.table.ndim > 1

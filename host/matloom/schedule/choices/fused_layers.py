@@ -118,7 +118,7 @@ def _can_fuse(stage: Stage) -> TypeGuard[ArrayStage]:
         return False
     dense = isinstance(stage.input_layout, DenseInput) and type(stage.output_layout) is Dense
     single = stage.grid.images == len(stage.regions) == stage.output_layout.limbs == 1
-    return dense and single and stage.computed is None and not stage.limited
+    return dense and single and stage.computed is None and not stage.is_limited
 
 
 def _loops(stage: ArrayStage) -> LoopNest | SlidingWindow:
@@ -168,7 +168,7 @@ def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
 def _cycles(stage: ArrayStage, config: Config) -> int:
     """Return the cycles that a stage of a round keeps EXEC or POST busy, whichever is longer."""
     nest, grid = stage.loop_nest, stage.grid
-    vectors = nest.vectors(grid.rows, grid.width)
+    vectors = nest.vectors_per_step(grid.rows, grid.width)
     window = as_sliding_window(nest)
     if config.has_paired_windows and window is not None:
         kernel = (window.kernel_rows, window.kernel_width, window.stride_x, window.y_step)

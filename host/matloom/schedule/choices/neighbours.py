@@ -11,7 +11,7 @@ def _widens(segment: Segment, index: int) -> bool:
     The second can start on the first channels while the first makes the others.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
-    if stage.elementwise or after.elementwise or not stage.input_layout.plane_bytes:
+    if stage.is_elementwise or after.is_elementwise or not stage.input_layout.plane_bytes:
         return False
     return after.grid.blocks >= stage.grid.blocks
 
@@ -42,7 +42,7 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def is_depthwise(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        return stage is not None and stage.depthwise
+        return stage is not None and stage.is_depthwise
 
     if not is_small(index):
         return False
@@ -59,7 +59,7 @@ def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
     previous stage is tiled by output blocks.
     """
     stage, before = segment.stages[index], segment.stages[index - 1]
-    if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
+    if stage.is_elementwise or stage.is_depthwise or before.output not in stage.inputs:
         return False
     return after_blocks or stage.pools
 
@@ -72,7 +72,7 @@ def stages_before_pooling(segment: Segment) -> set[int]:
     stages, found = segment.stages, set[int]()
     for index, stage in enumerate(stages[2:], 2):
         before = stages[index - 1]
-        if stage.pools and before.elementwise and before.output in stage.inputs:
+        if stage.pools and before.is_elementwise and before.output in stage.inputs:
             found |= {index - 2, index - 1}
     return found
 
@@ -84,4 +84,4 @@ def is_followed(segment: Segment, index: int) -> bool:
     queue.
     """
     after = segment.stages[min(index + 1, len(segment.stages) - 1)]
-    return after.elementwise and segment.stages[index].output in after.inputs
+    return after.is_elementwise and segment.stages[index].output in after.inputs

@@ -161,7 +161,7 @@ def _least_tiles(segment: Segment, index: int) -> int:
     next image is made, so there is room for few.
     """
     producer, stage = segment.stages[index - 1 : index + 1]
-    if producer.whole_rows and stage.inputs[0] == producer.output and not stage.elementwise:
+    if producer.is_softmax and stage.inputs[0] == producer.output and not stage.is_elementwise:
         return tuning.FEW_TILES if stage.grid.images == 1 else 1
     return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
 

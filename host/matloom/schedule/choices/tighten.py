@@ -136,7 +136,7 @@ def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """
     limits = tuple(
         replace(limit, last=limit.last | Last.ROWS)
-        if any(stage.elementwise for stage in segment.stages[index : index + 2])
+        if any(stage.is_elementwise for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(params.limits)
     )

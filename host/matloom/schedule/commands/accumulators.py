@@ -65,7 +65,7 @@ class Accumulators:
             self._kept = 1 - self.half
         half, entry = self._kept, tile.first_block * tile.positions
         last = tile.end_block == stage.grid.blocks and tile.end_step == stage.steps
-        if last and not stage.unfinished:
+        if last and not stage.is_unfinished:
             self.half, self._kept = half, None
             self._end[half] = entry + tile.entries
         return half * stage.entries(self._config) + entry
@@ -75,5 +75,5 @@ class Accumulators:
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:
             return True
-        self._timeline.follow(self._emitted.instructions, self._emitted.costs)
-        return self._timeline.is_read(self.half)
+        self._timeline.add_emitted(self._emitted.instructions, self._emitted.costs)
+        return self._timeline.post_has_read(self.half)

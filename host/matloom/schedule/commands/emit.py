@@ -77,7 +77,7 @@ class _Emitter:
         self.tables.fill_early(number, self.segment.stages)
         # The tiles of a stage are of its kind.
         tile: Any = slot.tile
-        if stage.array is not None and stage.limited:
+        if stage.array is not None and stage.is_limited:
             results = self._emit_limited(number, stage.array, tile, slot)
             self.finish()
             self._open = number, results
@@ -144,7 +144,7 @@ class _Emitter:
         fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in executes(self.plan, number, stage, tile, fields, self.config):
             self.order.append_fields(Opcode.EXEC, execute)
-        if stage.unfinished or tile.end_step < stage.loop_nest.steps:
+        if stage.is_unfinished or tile.end_step < stage.loop_nest.steps:
             return
         source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
         if stage.addend is not None and not stage.reads_with_sums:

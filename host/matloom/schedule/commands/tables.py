@@ -46,7 +46,7 @@ class Tables:
         by_channel = stage.table.ndim > 1
         wanted = (stage.table[block] if by_channel else stage.table).tobytes()
         row_bytes = self._config.table_row_bytes
-        name = "softmax" if stage.whole_rows else "table"
+        name = "softmax" if stage.is_softmax else "table"
         uses, fills = _USES[name]
         if wanted != self._held[name]:
             self._held[name] = wanted

@@ -35,7 +35,7 @@ def tensor_buffers_of(
     array = [
         number
         for number, slot in enumerate(sequence.slots)
-        if not segment.stages[slot.stage].elementwise
+        if not segment.stages[slot.stage].is_elementwise
     ]
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
         until = _last_read_slot(len(sequence.slots), array, end)

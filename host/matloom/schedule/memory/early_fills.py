@@ -18,7 +18,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
     firsts: dict[int, int] = {}
     for number, slot in enumerate(plan.slots):
         stage = segment.stages[slot.stage]
-        if stage.whole_rows or stage.adds_results:
+        if stage.is_softmax or stage.adds_results:
             firsts.setdefault(slot.stage, number)
     found: dict[int, tuple[int, ...]] = {}
     for index, at in firsts.items():
@@ -45,7 +45,7 @@ def _hides_fill(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
 
 def _cycles(stage: Stage, config: Config) -> int:
     """Return the cycles in which POST fills the table of a stage."""
-    if stage.whole_rows:
+    if stage.is_softmax:
         return fill_cycles(config)
     latency = post_latency({"source": Source.SPAD}, config) + config.acc_update_latency
     return config.table_rows + latency
@@ -53,4 +53,4 @@ def _cycles(stage: Stage, config: Config) -> int:
 
 def _share_table(before: Stage, stage: Stage) -> bool:
     """Return whether two stages use the same table: that of exponentials, or that of bytes."""
-    return before.table is not None and before.whole_rows == stage.whole_rows
+    return before.table is not None and before.is_softmax == stage.is_softmax

@@ -199,7 +199,7 @@ class _Placing:
         kind, buffer, load = item
         high = buffer.high
         if not (high or self._space.avoid_conflicts):
-            vectors = self._segment.stages[buffer.stage].elementwise
+            vectors = self._segment.stages[buffer.stage].is_elementwise
             high = kind == "output tile" or vectors
         first = buffer.first
         return (

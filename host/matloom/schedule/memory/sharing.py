@@ -44,9 +44,9 @@ def share(
     for index, stage in enumerate(segment.stages):
         if stage.output not in buffers:
             continue
-        if stage.elementwise and params.in_place:
+        if stage.is_elementwise and params.in_place:
             sharing.elementwise(index)
-        elif params.over_inputs and not stage.elementwise:
+        elif params.over_inputs and not stage.is_elementwise:
             sharing.array(index, tilings[index])
     return sharing.offsets
 

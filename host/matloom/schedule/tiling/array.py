@@ -47,10 +47,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         stage = self.stage
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
         accumulators *= stage.sums_per_output
-        accumulators += stage.limited
+        accumulators += stage.is_limited
         return [
             exec_cycles(
-                stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
+                stage.loop_nest.vectors_per_step(tile.height, tile.end_x - tile.first_x),
                 walked_steps(stage, tile),
                 tile.entries * accumulators,
                 self.config,
@@ -88,7 +88,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def completes(self) -> list[bool]:
         """Whether each tile completes the reductions of its outputs."""
-        steps, unfinished = self.stage.loop_nest.steps, self.stage.unfinished
+        steps, unfinished = self.stage.loop_nest.steps, self.stage.is_unfinished
         return [tile.end_step == steps and not unfinished for tile in self.tiles]
 
     @cached_property

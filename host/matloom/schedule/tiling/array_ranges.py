@@ -18,7 +18,7 @@ def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Confi
     one tile are often hardly fewer bytes.
     """
     first, *following = tiles[:2]
-    if not stage.depthwise or [positions_of(first)] != list(map(positions_of, following)):
+    if not stage.is_depthwise or [positions_of(first)] != list(map(positions_of, following)):
         return False
     every = first._replace(first_block=0, end_block=stage.grid.blocks)
     own, shared = (input_box(stage, tile, config).size for tile in (first, every))

@@ -85,7 +85,7 @@ def _tile_limits(stage: VectorStage, limits: TilingParams, config: Config) -> tu
     """
     blocks = max(1, stage.channel_blocks)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes * blocks
-    if stage.whole_rows:
+    if stage.is_softmax:
         # SOFTMAX uses no accumulators.
         half = LARGEST_FIELD * -(-stage.period // least)
     most = min(half, LARGEST_FIELD) * least
@@ -126,7 +126,7 @@ def cut_vector(
     if ramps and length % unit == 0:
         # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
-        shortest = BATCH if stage.whole_rows else 1
+        shortest = BATCH if stage.is_softmax else 1
         runs[-1] = [(start * unit, end * unit) for start, end in ramp_down(ends, shortest)]
     if length == stage.size:
         runs = _match_producer(stage, limits, runs, step, 0 if draw else least)

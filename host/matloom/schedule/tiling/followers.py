@@ -21,7 +21,7 @@ def _can_interleave(
     consumer, output = segment.stages[index], segment.stages[index - 1].output
     if output not in consumer.inputs:
         return False
-    if not consumer.elementwise and not _multiplies_rows(segment, index, tilings[index]):
+    if not consumer.is_elementwise and not _multiplies_rows(segment, index, tilings[index]):
         return False
     if _alternates_tables(segment, index):
         return False
@@ -50,7 +50,7 @@ def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
     them in order, and no tile may leave unfinished sums.
     """
     producer, reader = segment.stages[index - 1 : index + 1]
-    if not producer.whole_rows or reader.inputs.index(producer.output):
+    if not producer.is_softmax or reader.inputs.index(producer.output):
         return False
     ends = [part.end for part in tiling.input_ranges]
     return ends == sorted(ends) and not any(tiling.pending)
@@ -69,7 +69,7 @@ def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> boo
     if not stage.is_lookup_only or stage.table is None or stage.table.ndim == 1:
         return False
     follows = producer.adds_results and producer.output in stage.inputs
-    reads = not reader.elementwise and reader.table is None and reader.inputs[0] == stage.output
+    reads = not reader.is_elementwise and reader.table is None and reader.inputs[0] == stage.output
     if not (follows and reads):
         return False
     columns = segment.config.columns
@@ -121,7 +121,7 @@ def followers(
         if turns or (name in spilled & segment.followed_tensors and _tiles_match(*pair)):
             found.handed.add(name)
         stored = tuning.STORED_TILES if name in spilled - found.handed else 0
-        if not segment.stages[index + 1].elementwise and not turns:
+        if not segment.stages[index + 1].is_elementwise and not turns:
             # Its operands are made while POST is at the tile after them.
             stored = max(stored, tuning.TURN_TILES)
         found.distances.append(tuning.TURN_TILES if turns else stored)

@@ -150,8 +150,8 @@ class Sizes:
         def vectors(shape: tuple[int, int]) -> int:
             rows, pieces = rows_of(*shape), -(-self.width // shape[1])
             whole, rest = divmod(height, rows)
-            streamed = whole * nest.vectors(rows, shape[1])
-            return pieces * (streamed + (nest.vectors(rest, shape[1]) if rest else 0))
+            streamed = whole * nest.vectors_per_step(rows, shape[1])
+            return pieces * (streamed + (nest.vectors_per_step(rest, shape[1]) if rest else 0))
 
         before = (self.blocks, self.width)
         counts = range(self.blocks, min(self.blocks, self._least) - 1, -1)

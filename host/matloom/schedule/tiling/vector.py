@@ -34,7 +34,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         """Cycles that each tile keeps post-processing busy."""
         stage, config = self.stage, self.config
         size, posts = stage.element_bytes, len(stage.posts)
-        if stage.whole_rows:
+        if stage.is_softmax:
             vectors = -(-stage.period // config.columns)
             rows = [(tile.end - tile.start) // stage.period for tile in self.tiles]
             return [rows_cycles(each, vectors, config) for each in rows]

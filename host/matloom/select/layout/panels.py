@@ -46,14 +46,14 @@ class Panels:
         return -(-self.columns // self.width)
 
     @property
-    def in_bands(self) -> bool:
+    def is_in_bands(self) -> bool:
         """Whether panels are stored band by band: there are several, and EXEC transposes them."""
         return self.transposed and self.blocks > 1
 
     @property
     def band(self) -> int:
         """Number of rows of a panel that are contiguous."""
-        return self.width if self.in_bands else self.depth
+        return self.width if self.is_in_bands else self.depth
 
     @property
     def block_bytes(self) -> int:
@@ -105,7 +105,7 @@ class PanelOutputs(OnChipLayout):
     def strides(self) -> tuple[int, int]:
         """Bytes between positions, and between rows."""
         panels = self.panels
-        band = panels.band_bytes if panels.in_bands else self.grid.width * panels.width
+        band = panels.band_bytes if panels.is_in_bands else self.grid.width * panels.width
         return panels.width, band
 
     @property
@@ -144,7 +144,7 @@ def panel_layout(layout: OutputLayout, panels: Panels, heads: int = 1) -> PanelO
     # All rows of an image are in one matrix.
     aligned = image_rows == panels.inner or panels.images == heads
     fits = whole and aligned and grid.images * image_rows * heads == panels.images * panels.inner
-    fits = fits and (not panels.in_bands or grid.width == panels.band)
+    fits = fits and (not panels.is_in_bands or grid.width == panels.band)
     if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
         return None
     return PanelOutputs(grid=grid, panels=panels, heads=heads)

@@ -157,7 +157,7 @@ class PolyphaseWindow(SingleSums):
         """Channels of an output block."""
         return self.channels
 
-    def vectors(self, height: int, width: int) -> int:
+    def vectors_per_step(self, height: int, width: int) -> int:
         """Return how many blocks a step streams for `height` rows of `width` outputs."""
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
@@ -269,7 +269,7 @@ def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
     grid = consumer.grid
     paired = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
     nests = consumer.loop_nest, paired
-    plain, blocks = (nest.vectors(grid.rows, grid.width) for nest in nests)
+    plain, blocks = (nest.vectors_per_step(grid.rows, grid.width) for nest in nests)
     return grid.blocks * (plain - blocks) - 2 * (grid.blocks - 1) * _POST_CYCLES
 
 

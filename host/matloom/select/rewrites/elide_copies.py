@@ -42,13 +42,13 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
     for weights in (stage.computed for stage in every if stage.computed is not None):
-        name, heads, between = weights.rows_of, 1, list[Stage]()
+        name, heads, between = weights.copied_tensor, 1, list[Stage]()
         producers = [stage for stage in every if stage.output == name]
         swap = _separated_matrices(producers, weights.layout)
         if swap is not None and name not in kept:
             between, heads, (name,) = producers, swap, producers[0].inputs
             producers = [stage for stage in every if stage.output == name]
-        readers = [stage for stage in every if {name, weights.rows_of} & {*stage.inputs}]
+        readers = [stage for stage in every if {name, weights.copied_tensor} & {*stage.inputs}]
         copies = all(stage.output == weights.tensor or stage in between for stage in readers)
         if name is None or name in kept or len(producers) != 1 or not copies:
             continue
@@ -76,7 +76,7 @@ def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage |
     if layer is None or not layer.makes_dense_bytes:
         return None
     panels = weights.layout
-    if panels.in_bands:
+    if panels.is_in_bands:
         layer = resize_rows(layer, panels.band) or layer
     layout = panel_layout(layer.output_layout, panels, heads)
     return None if layout is None else replace(layer, output=weights.tensor, output_layout=layout)
@@ -96,12 +96,12 @@ def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
     layout = copy.output_layout.for_producer(layer.output_layout)
     if layout is None:
         return None
-    brought = layer.post_input
-    if brought is not None and layer.addend is not None:
+    post_input = layer.post_input
+    if post_input is not None and layer.addend is not None:
         # The tensor that POST adds stays dense.
-        size = brought.position_bytes or layer.grid.position_bytes
-        brought = replace(brought, position_bytes=size)
-    return replace(layer, output=copy.output, output_layout=layout, post_input=brought)
+        size = post_input.position_bytes or layer.grid.position_bytes
+        post_input = replace(post_input, position_bytes=size)
+    return replace(layer, output=copy.output, output_layout=layout, post_input=post_input)
 
 
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:

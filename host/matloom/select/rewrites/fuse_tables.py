@@ -49,7 +49,7 @@ def _can_fuse(producer: Stage, stage: Stage) -> bool:
     """Return whether the producer's POSTs can perform the lookup of a stage."""
     table = stage.table
     assert table is not None
-    if producer.whole_rows or producer.adds_results:
+    if producer.is_softmax or producer.adds_results:
         return False
     return table.ndim == 1 or producer.looks_up_channels(*table.shape[:2])
 

@@ -125,4 +125,4 @@ def _streamed_vectors(stage: Stage) -> int:
     if layer is None:
         return 0
     grid, nest = layer.grid, layer.loop_nest
-    return grid.images * grid.blocks * nest.steps * nest.vectors(grid.rows, grid.width)
+    return grid.images * grid.blocks * nest.steps * nest.vectors_per_step(grid.rows, grid.width)

@@ -14,7 +14,7 @@ def hoist_panel_copies(staged: StagedRun) -> StagedRun:
     """
     groups = list(staged.stages)
     for at, group in enumerate(groups):
-        place = _scores(groups, at)
+        place = _group_of_scores(groups, at)
         if place is None:
             continue
         *before, product = group
@@ -25,7 +25,7 @@ def hoist_panel_copies(staged: StagedRun) -> StagedRun:
     return staged if groups == list(staged.stages) else staged.with_stages(groups)
 
 
-def _scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
+def _group_of_scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
     """Return the index of the group that makes the scores for a product of a SOFTMAX's rows.
 
     None if the last stage of group `at` is not such a product, or follows no copies in its group.
@@ -35,6 +35,6 @@ def _scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
     rows = groups[at][-1].inputs[0]
     producers = {stage.output: place for place in range(at) for stage in groups[place]}
     place = producers.get(rows, -1)
-    if place < 0 or not groups[place] or not groups[place][-1].whole_rows:
+    if place < 0 or not groups[place] or not groups[place][-1].is_softmax:
         return None
     return producers.get(groups[place][-1].inputs[0])

@@ -32,7 +32,7 @@ def read_slices_in_place(staged: StagedRun) -> StagedRun:
             parts[output] = source, found[0]
     if not parts:
         return staged
-    return staged.with_stages([stage.reading(parts) for stage in groups[at]] for at in groups)
+    return staged.with_stages([stage.with_parts(parts) for stage in groups[at]] for at in groups)
 
 
 def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:

@@ -89,19 +89,19 @@ def _with_sum(
     if table is None:
         return None
     (other,) = (name for name in stage.inputs if name != producer.output)
-    brought = PostInput()
+    post_input = PostInput()
     if stage.vector is not None and stage.narrow is not None:
         zero = staged.graph.tensors[node.inputs[first]].zero_point
         channels, block = stage.vector.narrow_bytes, producer.grid.block_bytes
         missing = bytes([zero % 256]) * ((producer.grid.blocks - channels // block) * block)
-        brought = PostInput(position_bytes=channels, missing=missing)
+        post_input = PostInput(position_bytes=channels, missing=missing)
     return replace(
         producer,
         nodes=(*producer.nodes, *stage.nodes),
         inputs=(*producer.inputs, other),
         output=stage.output,
         table=table,
-        post_input=brought,
+        post_input=post_input,
     )
 
 

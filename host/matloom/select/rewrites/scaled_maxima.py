@@ -19,7 +19,7 @@ from matloom.select.post_input import PostInput
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import block_diagonal, parameter_blocks
-from matloom.select.window import dense_window, tap_loop_nest
+from matloom.select.window import pointwise_window, tap_loop_nest
 
 _BY_CHANNEL = {"channel_bias": 1, "channel_scale": 1}
 
@@ -130,7 +130,7 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
         position_bytes=channels,
         block_bytes=config.columns,
     )
-    window = dense_window(images, (rows, width), channels)
+    window = pointwise_window(images, (rows, width), channels)
     filters = scales.weights.reshape(1, 1, channels)
     post = {**add_bias_only(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
     params = [
