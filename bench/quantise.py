@@ -45,7 +45,7 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 from matloom.passes.drop_unused import drop_unused_tensors
-from matloom.passes.lower_precision import numbers
+from matloom.passes.lower_precision import dequantise
 from matloom.quantiser.integers import integers_of, real
 from matloom.quantiser.judge import watched_tensors
 from matloom.quantiser.measure import mcnemar, sqnr_db
@@ -102,7 +102,7 @@ def dequantised_network(graph: Graph) -> Graph:
     tensors = {}
     for number, tensor in graph.tensors.items():
         if tensor.dtype == "int8":
-            tensors[number] = numbers(tensor)
+            tensors[number] = dequantise(tensor)
             if tensor.data is None:
                 tensors[number] = replace(tensor, dtype="float32", quantisation=None)
         else:

@@ -293,11 +293,7 @@ class BankWaits:
             return
         start, timing, banks = store.start, store.timing, store.timing.banks
         execs, posts, held = self._exec_reads, self._gathered, self._held
-        if (
-            execs.uses(start, banks)
-            or posts.uses(start, banks)
-            or held.uses(start, banks)
-        ):
+        if execs.uses(start, banks) or posts.uses(start, banks) or held.uses(start, banks):
             end = round(_end_of_accesses(start, store.work, timing.moved, (execs, posts, held)))
             if end > store.end:
                 store.end = end

@@ -71,7 +71,7 @@ def compose_functions(graph: Graph) -> Graph:
 def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _Function | None:
     """Return an operator's output as a function of one computed tensor; None if it is not."""
     node = graph.nodes[place]
-    if not _is_step(graph, node):
+    if not _is_bytewise(graph, node):
         return None
     computed = {number for number in node.inputs if graph.tensors[number].data is None}
     known = {
@@ -97,7 +97,7 @@ def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _
     return _Function(source=source, results=results.reshape(-1), steps=steps)
 
 
-def _is_step(graph: Graph, node: Node) -> bool:
+def _is_bytewise(graph: Graph, node: Node) -> bool:
     """Return whether an operator computes each byte from the bytes at the same place alone.
 
     Constants may be read as well, if all elements of each are equal.
@@ -119,7 +119,7 @@ def _is_step(graph: Graph, node: Node) -> bool:
 def _is_inner(graph: Graph, functions: Mapping[int, _Function], number: int) -> bool:
     """Return whether a tensor is a function of another one, and only bytewise operators read it."""
     readers = [graph.nodes[at] for at in graph.consumers[number]]
-    alone = number not in graph.leaving and all(_is_step(graph, reader) for reader in readers)
+    alone = number not in graph.leaving and all(_is_bytewise(graph, reader) for reader in readers)
     return number in functions and alone
 
 

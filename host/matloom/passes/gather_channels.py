@@ -56,7 +56,7 @@ class _Gathering:
         self._nodes: list[Node] = []
         self._tensors = dict(graph.tensors)
         #: Tensor that now holds a channel, and the channel's index there, unless at its origin.
-        self._homes: dict[Origin, Origin] = {}
+        self._new_places: dict[Origin, Origin] = {}
         readers = (node for node in graph.nodes if node.outputs[0] not in used)
         others = (node for node in readers if node.outputs[0] not in moved)
         self._whole = {number for node in others for number in node.inputs} | {*graph.leaving}
@@ -74,7 +74,7 @@ class _Gathering:
             elif node.outputs[0] not in self._moved:
                 self._nodes.append(node)
             elif node.output in self._whole:
-                there = self._homes.keys().isdisjoint(self._moved[node.output])
+                there = self._new_places.keys().isdisjoint(self._moved[node.output])
                 (self._keep_move if there else self._add_whole)(node)
         graph = replace(self._graph, nodes=tuple(self._nodes), tensors=self._tensors)
         return drop_unused_tensors(drop_unused(graph))
@@ -93,7 +93,11 @@ class _Gathering:
     def _can_move(self, number: int) -> bool:
         """Return whether only joins and selections read a tensor, and no new join has it yet."""
         graph = self._graph
-        if number not in graph.producers or number in graph.leaving or (number, 0) in self._homes:
+        if (
+            number not in graph.producers
+            or number in graph.leaving
+            or (number, 0) in self._new_places
+        ):
             return False
         readers = (graph.nodes[at] for at in graph.consumers[number])
         return all(reader.outputs[0] in self._moved for reader in readers)
@@ -134,7 +138,7 @@ class _Gathering:
                 place += len(self._moved[number])
                 continue
             for origin in self._own_origins(number):
-                self._homes.setdefault(origin, (node.output, place) if join else origin)
+                self._new_places.setdefault(origin, (node.output, place) if join else origin)
                 place += 1
         self._nodes.append(node)
 
@@ -145,7 +149,7 @@ class _Gathering:
         for number in sources:
             origins = self._moved.get(number) or self._own_origins(number)
             there = number in self._whole or number not in self._moved
-            if number != node.outputs[0] and there and (number, 0) not in self._homes:
+            if number != node.outputs[0] and there and (number, 0) not in self._new_places:
                 parts.append((number, origins))
             else:
                 parts += self._in_order(node, origins)
@@ -165,7 +169,7 @@ class _Gathering:
 
     def _location(self, origin: Origin) -> Origin:
         """Return the tensor that contains a channel, and the channel's index in it."""
-        return self._homes.get(origin, origin)
+        return self._new_places.get(origin, origin)
 
     def _in_read_order(self, number: int, *, rising: bool) -> "_Part":
         """Return a tensor with its channels sorted by the operator that reads them first.
@@ -236,7 +240,7 @@ class _Gathering:
         places = {origin: place for place, origin in enumerate(origins)}
         for each, part in parts:
             if self._can_move(each):
-                self._homes |= {origin: (number, places[origin]) for origin in part}
+                self._new_places |= {origin: (number, places[origin]) for origin in part}
         self._nodes.append(
             Node(
                 op=Op.CONCATENATION,

@@ -15,7 +15,7 @@ from matloom.passes.narrow_weights import narrow_weights
 _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 
-def numbers(weights: Tensor) -> Tensor:
+def dequantise(weights: Tensor) -> Tensor:
     """Return weights dequantised to float32; weights without scales are returned unchanged."""
     quantisation, data = weights.quantisation, weights.data
     if quantisation is None or data is None:
@@ -40,7 +40,7 @@ def widen_weights(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     for node in graph.nodes:
         if is_float(graph, node):
-            tensors[node.inputs[1]] = numbers(tensors[node.inputs[1]])
+            tensors[node.inputs[1]] = dequantise(tensors[node.inputs[1]])
     return replace(graph, tensors=tensors)
 
 
@@ -84,7 +84,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
             )
             rounded[data, mode] = number
             nodes.append(Node(op=Op.QUANTIZE, inputs=(data,), outputs=(number,), index=node.index))
-        tensors[node.inputs[1]] = numbers(tensors[node.inputs[1]])
+        tensors[node.inputs[1]] = dequantise(tensors[node.inputs[1]])
         nodes.append(
             replace(
                 node,

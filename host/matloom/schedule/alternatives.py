@@ -22,28 +22,28 @@ def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Sche
 
     To emit both and compare them would take too long.
     """
-    policy, short = plan.policy, len(plan.slots) < tuning.LONG_SLOTS
-    if not (short or policy.avoid_conflicts or policy.keeps_weights or policy.plain):
-        apart = make_plan(segment, replace(policy, avoid_conflicts=True), cache)
+    params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
+    if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
+        apart = make_plan(segment, replace(params, avoid_conflicts=True), cache)
         plan = apart if isinstance(apart, Plan) else plan
     return emit_plan(segment, plan, cache)
 
 
-def separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
+def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
     """Return a schedule with buffers in different banks, or the reason why it does not fit.
 
     None if the known schedule has them already or keeps weights on chip, or if POST and STORE
     seldom wait for a bank.
     """
-    policy, prediction = current.plan.policy, current.prediction
-    if policy.avoid_conflicts or policy.keeps_weights:
+    params, prediction = current.plan.params, current.prediction
+    if params.avoid_conflicts or params.keeps_weights:
         return None
     if prediction.bank_waits < tuning.BANK_WAITS * prediction.cycles:
         return None
-    return evaluate(current.segment, replace(policy, avoid_conflicts=True), cache)
+    return evaluate(current.segment, replace(params, avoid_conflicts=True), cache)
 
 
-def take_turns(
+def try_turns(
     params: ScheduleParams, current: Scheduled, cache: Cache
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule in which stages take turns, or the reason why it does not fit.
@@ -51,14 +51,19 @@ def take_turns(
     None if no stages can, or if that is estimated to gain little. `params` are the choices that the
     search made before any was tightened.
     """
-    policy, segment = current.plan.policy, current.segment
-    if policy.turns or policy.keeps_weights or not policy.spilled & segment.turned_tensors:
+    current_params, segment = current.plan.params, current.segment
+    if (
+        current_params.turns
+        or current_params.keeps_weights
+        or not current_params.spilled & segment.turned_tensors
+    ):
         return None
-    other = replace(policy, turns=True)
+    other = replace(current_params, turns=True)
     gain = sum(
-        saved_cycles(segment, policy, turns, apart)
+        saved_cycles(segment, current_params, turns, apart)
         for turns, apart in zip(
-            *(pairwise(cut_stages(segment, each, cache)) for each in (other, policy)), strict=True
+            *(pairwise(cut_stages(segment, each, cache)) for each in (other, current_params)),
+            strict=True,
         )
         if turns != apart
     )
@@ -68,7 +73,7 @@ def take_turns(
     return evaluate(segment, replace(params, turns=True, results_first=True), cache)
 
 
-def separate_results(
+def try_separate_results(
     params: ScheduleParams, current: Scheduled, cache: Cache
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
@@ -77,13 +82,13 @@ def separate_results(
     None also if EXEC and POST often idle, because a schedule that keeps more tensors in external
     memory would then not be faster.
     """
-    policy, prediction = current.plan.policy, current.prediction
+    current_params, prediction = current.plan.params, current.prediction
     # Separate results save more than separate banks, so this comparison may take longer.
     long = len(current.plan.slots) > 2 * tuning.LONG_SLOTS
-    if not policy.over_inputs or policy.plain or long:
+    if not current_params.over_inputs or current_params.plain or long:
         return None
     if max(prediction.busy[unit] for unit in ("exec", "post")) < tuning.BUSY * prediction.cycles:
         return None
     return evaluate(
-        current.segment, replace(params, over_inputs=False, strips=policy.strips), cache
+        current.segment, replace(params, over_inputs=False, strips=current_params.strips), cache
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.scheduled import Scheduled
-from matloom.schedule.tiling.stages import Tilings
+from matloom.schedule.tiling.stages import TilingCache
 
 #: Maximum number of cached plans, and of choices known to have no plan.
 _PLANS, _FAILURES = 8, 200
@@ -26,8 +26,8 @@ class Cache:
         Addresses of groups of buffers in the last plan (`memory.placing`).
     """
 
-    def __init__(self, tilings: Tilings | None = None) -> None:
-        self.tilings = Tilings() if tilings is None else tilings
+    def __init__(self, tilings: TilingCache | None = None) -> None:
+        self.tilings = TilingCache() if tilings is None else tilings
         self.placements: dict[Hashable, Any] = {}
         self._plans: dict[Hashable, tuple[Plan, Scheduled | None]] = {}
         self._failures: dict[Hashable, tuple[OutOfScratchpad, ...]] = {}

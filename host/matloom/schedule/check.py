@@ -110,7 +110,7 @@ def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
     kinds = (
         *((f"tensor {name}", buffer) for name, buffer in plan.tensor_buffers.items()),
         *(("weights", buffer) for buffer in plan.weights.values()),
-        *(("parameters", buffer) for buffer in plan.params.values()),
+        *(("parameters", buffer) for buffer in plan.param_buffers.values()),
         *(("table", buffer) for buffer in plan.tables.values()),
         *(("input tile", buffer) for buffer, _range in plan.input_ranges.values()),
         *(("output tile", buffer) for buffer in plan.stagings.values()),

@@ -109,8 +109,8 @@ def assign_buffers(draft: Draft) -> Failures:
     If they do not fit, no plan does.
     """
     segment, plan = draft.segment, draft.current_plan
-    if plan.policy.pinned_at is None:
-        failures = place_tensors(plan, _space(segment, plan.policy))
+    if plan.params.pinned_at is None:
+        failures = place_tensors(plan, _space(segment, plan.params))
         for buffer in plan.tensor_buffers.values():
             buffer.address = -1
         if not failures and len(plan.slots) > tuning.MANY_SLOTS:
@@ -136,7 +136,7 @@ def allocate(draft: Draft) -> Failures:
     """Give each buffer an address."""
     plan, space, builder = draft.current_plan, draft.space, draft.builder
     assert builder is not None
-    if plan.policy.pinned_at is not None:
+    if plan.params.pinned_at is not None:
         reserve(plan, builder.transient, space)
     failures = place_tensors(plan, space)
     if failures:
@@ -268,7 +268,7 @@ def emit_plan(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     known = cache.schedule_of(plan)
     if known is not None:
         return known
-    draft = Draft(segment=segment, params=plan.policy, cache=cache, plan=plan)
+    draft = Draft(segment=segment, params=plan.params, cache=cache, plan=plan)
     STEPS[-1](draft)
     assert draft.scheduled is not None
     cache.keep_scheduled(draft.scheduled)

@@ -152,7 +152,7 @@ class ScheduleParams:
         """Whether weights stay on chip between calls; such choices are never tightened."""
         return self.resident or self.pinned_at is not None
 
-    def stays(self, stage: int, chunk: int) -> bool:
+    def keeps_chunk(self, stage: int, chunk: int) -> bool:
         """Return whether a chunk of weights stays on chip, if weights stay at all.
 
         Parameters and tables count as chunks below zero.
@@ -192,7 +192,7 @@ class Plan:
 
     Members
     -------
-    policy:
+    params:
         The choices from which the plan is made.
     order:
         All slots, and their span for each stage.
@@ -203,7 +203,7 @@ class Plan:
         The tiling of each stage.
     weights:
         Buffer of the weight chunk of each slot that uses weights.
-    params, tables:
+    param_buffers, tables:
         Buffers of parameters that are loaded separately from weights, and of tables, by stage.
     early_fills:
         Stages whose tables are filled early, by the slot before which that happens.
@@ -217,13 +217,13 @@ class Plan:
         End of the highest buffer in the scratchpad.
     """
 
-    policy: ScheduleParams
+    params: ScheduleParams
     order: Sequence
     tensor_buffers: dict[str, Buffer]
     tilings: list[Tiling]
     offsets: dict[str, int] = field(default_factory=dict)
     weights: dict[int, Buffer] = field(default_factory=dict)
-    params: dict[int, Buffer] = field(default_factory=dict)
+    param_buffers: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)
     early_fills: dict[int, tuple[int, ...]] = field(default_factory=dict)
     input_ranges: dict[tuple[int, str], tuple[Buffer, InputRange]] = field(default_factory=dict)
@@ -240,8 +240,8 @@ class Plan:
         """Return the indices of the tiles whose results share the staging buffer of a slot."""
         tiling = self.tilings[slot.stage]
         if slot.stage in self.order.in_turns:
-            return tiling.turns[slot.number]
-        if slot.stage in self.policy.one_by_one:
+            return tiling.tiles_of_strip[slot.number]
+        if slot.stage in self.params.one_by_one:
             return range(slot.number, slot.number + 1)
         return tiling.stored_together(slot.number)
 
@@ -266,7 +266,7 @@ class Plan:
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads
-            if load.what[0] == "chunk" and self.policy.stays(int(load.what[1]), load.what[2])
+            if load.what[0] == "chunk" and self.params.keeps_chunk(int(load.what[1]), load.what[2])
         }
 
     @property

@@ -18,10 +18,10 @@ def choices_of(scheduled: Scheduled) -> Choices:
     """Return the choices that a schedule was made from."""
     later = None
     if scheduled.repeat is not None:
-        later = replace(scheduled.repeat.plan.policy, pinned_at=None, start=ORDINARY_START)
+        later = replace(scheduled.repeat.plan.params, pinned_at=None, start=ORDINARY_START)
     return Choices(
         layouts=scheduled.segment.layouts,
-        first=replace(scheduled.plan.policy, start=ORDINARY_START),
+        first=replace(scheduled.plan.params, start=ORDINARY_START),
         later=later,
     )
 
@@ -63,7 +63,7 @@ def _add_later_calls(
 ) -> Scheduled | DoesNotFit:
     """Return a schedule with the instructions of later calls, whose weights are on chip."""
     params = replace(later, resident=False, pinned_at=first.plan.chunk_addresses)
-    if not _keeps_same_chunks(segment, first.plan.policy, params, cache):
+    if not _keeps_same_chunks(segment, first.plan.params, params, cache):
         return DoesNotFit(reason="later calls cut weights differently from the first one")
     # Its constants are in the image already.
     again = evaluate(replace(segment, image=first.image), params, cache)

@@ -77,7 +77,7 @@ class Residency:
         shares = [tuning.LARGEST_PART * tuning.PART_RATIO**at for at in range(tuning.PARTS)]
         ways = (
             (
-                keep_part(segment, plan.policy, share),
+                keep_part(segment, plan.params, share),
                 f"weights stay in {share:.0%} of the scratchpad",
             )
             for share in shares
@@ -109,7 +109,7 @@ class Residency:
         if not self._may_gain(scheduled, tuning.ESTIMATE_FASTER):
             self._note("weights stay on chip", None, "estimated to gain too little")
             return ()
-        return resident_params(scheduled.segment, scheduled.plan.policy)
+        return resident_params(scheduled.segment, scheduled.plan.params)
 
     def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
         """Return whether resident weights could shorten later calls to this share of the cycles.

@@ -14,9 +14,9 @@ from operator import attrgetter
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import (
     emit_with_separate_banks,
-    separate_banks,
-    separate_results,
-    take_turns,
+    try_separate_banks,
+    try_separate_results,
+    try_turns,
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
@@ -123,7 +123,9 @@ class _Decisions:
             known = self._surely_faster_strips(segment, plan)
             known = known or emit_with_separate_banks(segment, plan, self.cache)
         if options.tiling_seed is None and options.effort:
-            known = self._faster("maps apart", known, separate_results(params, known, self.cache))
+            known = self._faster(
+                "maps apart", known, try_separate_results(params, known, self.cache)
+            )
         found = self._try_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
@@ -134,8 +136,8 @@ class _Decisions:
             found = self._try_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
         start = self._first(found.segment, params.start)
-        found = self._faster("stages in turns", found, take_turns(start, found, self.cache))
-        return self._faster("banks apart", found, separate_banks(found, self.cache))
+        found = self._faster("stages in turns", found, try_turns(start, found, self.cache))
+        return self._faster("banks apart", found, try_separate_banks(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -198,9 +200,9 @@ class _Decisions:
         usual = self.options.effort == 1 and not self.options.plain
         stays = self.may_pin and self.options.resident is not False
         stays = stays and weights_fit(plan, segment.config)
-        if stays or not (usual and self._may_have_strips(plan.policy)):
+        if stays or not (usual and self._may_have_strips(plan.params)):
             return None
-        other_way, share = self._strip_choices(segment, plan.policy)
+        other_way, share = self._strip_choices(segment, plan.params)
         if share > tuning.STRIPS_SURE:
             return None
         found = fitting_plan(segment, other_way, self.cache)
@@ -213,9 +215,9 @@ class _Decisions:
 
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return the faster of a schedule and one with strips of tensors in external memory."""
-        if not self._may_have_strips(current.plan.policy):
+        if not self._may_have_strips(current.plan.params):
             return current
-        other_way, share = self._strip_choices(segment, current.plan.policy)
+        other_way, share = self._strip_choices(segment, current.plan.params)
         if self.options.effort <= 1 and share > tuning.STRIPS_FASTER:
             self._note("memory", _STRIPS, None, "estimated to gain too little")
             return current

@@ -24,7 +24,7 @@ def _candidate_line(candidate: TriedCandidate) -> str:
 def tile_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield the lifetime of weights and the tiles of each stage."""
     plan = scheduled.plan
-    for tiling, params in zip(plan.tilings, plan.policy.limits, strict=True):
+    for tiling, params in zip(plan.tilings, plan.params.limits, strict=True):
         count = f"{len(tiling.tiles)} tiles, {len(tiling.chunks)} chunks of weights"
         yield f"{tiling.stage.name}: {count}, {params.weights.name}"
         tiles: list[Tile] = [*tiling.tiles]
@@ -43,7 +43,7 @@ def order_lines(scheduled: Scheduled) -> Iterator[str]:
 def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield tensors in external memory, then buffers with their sizes and live ranges in slots."""
     plan, stages = scheduled.plan, scheduled.segment.stages
-    for name in sorted(plan.policy.spilled):
+    for name in sorted(plan.params.spilled):
         yield f"tensor {name}: in external memory"
     for kind, buffer in sorted(buffers_of(plan), key=lambda item: (item[1].first, item[1].address)):
         live = f"slots {buffer.first}..{buffer.last}"
@@ -59,7 +59,7 @@ def load_lines(scheduled: Scheduled) -> Iterator[str]:
 def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield buffers with addresses and live ranges in slots, then LOADs with their slots."""
     plan, stages = scheduled.plan, scheduled.segment.stages
-    for name in sorted(plan.policy.spilled):
+    for name in sorted(plan.params.spilled):
         yield f"tensor {name}: in external memory"
     for kind, buffer in sorted(buffers_of(plan), key=lambda item: (item[1].first, item[1].address)):
         end = buffer.address + buffer.size

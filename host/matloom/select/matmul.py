@@ -226,7 +226,7 @@ def _stage(
     )
     limbs = len(LIMBS) if context.output.dtype == "int32" else 1
     layout: OutputLayout = Dense(grid=grid, limbs=limbs) if place is None else place(grid=grid)
-    weights = replace(_weights(operands[1], panels, zeros, config), rows_of=rows_of)
+    weights = replace(_weights(operands[1], panels, zeros, config), copied_tensor=rows_of)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,

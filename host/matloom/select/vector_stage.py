@@ -78,7 +78,7 @@ class VectorStage:
     #: A vector stage has no weights, parameters or products.
     loads_weights: ClassVar[bool] = False
     pools: ClassVar[bool] = False
-    depthwise: ClassVar[bool] = False
+    is_depthwise: ClassVar[bool] = False
     has_params: ClassVar[bool] = False
     has_costly_tiles: ClassVar[bool] = False
     steps: ClassVar[int] = 0
@@ -91,7 +91,7 @@ class VectorStage:
     adds_results: ClassVar[bool] = False
     missing: ClassVar[bytes] = b""
     computed: ClassVar[Computed | None] = None
-    limited: ClassVar[bool] = False
+    is_limited: ClassVar[bool] = False
     shares_sums: ClassVar[bool] = False
     reads_row_by_row: ClassVar[bool] = False
 

@@ -17,7 +17,7 @@ from matloom.arch.floats import FLOAT_FORMATS, narrow, widen
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Op, Tensor, short_name
 from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
-from matloom.passes.lower_precision import lower_precision, numbers
+from matloom.passes.lower_precision import dequantise, lower_precision
 from matloom.program import LayerInfo, Program
 from matloom.runtime import compile, load
 from matloom.terminal.tables import as_text, layer_table
@@ -275,7 +275,7 @@ def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
 
 def _sqnr_db(before: Tensor, after: Tensor, mode: str) -> float | None:
     """Return the signal-to-noise ratio (dB) of weights changed by a mode; None if unchanged."""
-    plain, changed = (numbers(tensor).data for tensor in (before, after))
+    plain, changed = (dequantise(tensor).data for tensor in (before, after))
     assert plain is not None
     assert changed is not None
     if mode in FLOAT32_MODES:

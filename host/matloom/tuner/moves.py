@@ -16,7 +16,7 @@ from matloom.select.stage import Stage
 
 #: Stages that keep no weights on chip, and pairs of a stage and the number of chunks that it keeps,
 #: as `ScheduleParams.leaving` and `partly`.
-_Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
+_Residency = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 
 #: Values to try.
 _TILES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -75,7 +75,7 @@ def apply_move(choices: Choices, move: Move) -> Choices:
     return replace(choices, first=first, later=later)
 
 
-def _with_residency(choices: Choices, residency: "_Stay | None") -> Choices:
+def _with_residency(choices: Choices, residency: "_Residency | None") -> Choices:
     """Return the choices with the weights of `residency` kept on chip between calls.
 
     None keeps no weights, so that first and later calls are the same.
@@ -119,22 +119,22 @@ def draw_moves(
         return [] if move is None else [move]
     (at,) = rng.choices(range(len(weights)), weights)
     before = choices.first.limits[at]
-    values = _values_of(segment.stages[at], before).get(kind, ())
+    values = _candidate_values(segment.stages[at], before).get(kind, ())
     values = [each for each in values if each != getattr(before, kind)]
     if not values:
         return []
     alone = choices.later is not None and kind in _OF_LATER and rng.random() < _LATER_ALONE
     move = Move(what=kind, value=rng.choice(values), stage=at, later_alone=alone)
-    return alike(segment, move) if rng.random() < _ALIKE else [move]
+    return for_equal_stages(segment, move) if rng.random() < _ALIKE else [move]
 
 
-def _values_of(stage: Stage, before: TilingParams) -> dict[str, Sequence[Any]]:
+def _candidate_values(stage: Stage, current: TilingParams) -> dict[str, Sequence[Any]]:
     """Return the values to try for each field of a stage's `TilingParams`, by field."""
     values: dict[str, Sequence[Any]] = {
         "tiles": _TILES,
         "tile_bytes": _TILE_BYTES,
         "first": tuple(First),
-        "last": [before.last ^ each for each in (Last.CHUNKS, Last.ROWS, Last.BLOCKS)],
+        "last": [current.last ^ each for each in (Last.CHUNKS, Last.ROWS, Last.BLOCKS)],
         "order": tuple(Order),
     }
     if stage.loads_weights:
@@ -144,7 +144,7 @@ def _values_of(stage: Stage, before: TilingParams) -> dict[str, Sequence[Any]]:
     return values
 
 
-def alike(segment: Segment, move: Move) -> list[Move]:
+def for_equal_stages(segment: Segment, move: Move) -> list[Move]:
     """Return the same move for each stage of the same shape, because networks repeat blocks."""
     if move.stage is None:
         return [move]
@@ -219,7 +219,7 @@ def _residency_move(segment: Segment, choices: Choices, rng: random.Random) -> M
     if choices.later is None or rng.random() >= _ONE_STAYS:
         return keep_weights(segment, choices, rng.choice(SHARES))
     one = rng.choice(sorted(most))
-    counts = {at: sum(choices.first.stays(at, n) for n in range(most[at])) for at in most}
+    counts = {at: sum(choices.first.keeps_chunk(at, n) for n in range(most[at])) for at in most}
     counts[one] = rng.choice([n for n in range(most[one] + 1) if n != counts[one]])
     return Move(what="residency", value=resident_chunks(segment, most, counts))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matloom.schedule import Choices, Segment
 from matloom.schedule.params import Order, Weights
-from matloom.tuner.moves import SHARES, Move, alike, apply_move, draw_moves, keep_weights
+from matloom.tuner.moves import SHARES, Move, apply_move, draw_moves, for_equal_stages, keep_weights
 from matloom.tuner.study import (
     Cost,
     StudiedRun,
@@ -213,11 +213,13 @@ class Tuning:
         each by itself, and then all moves of one stage for the other stages of the same shape.
         """
         others = [move for moves in better[1:] for move in moves]
-        every = [move for moves in better for one in moves for move in self._others_alike(one)]
+        every = [
+            move for moves in better for one in moves for move in self._for_other_equal_stages(one)
+        ]
         return [moves for moves in (others, *better[1:], every) if moves]
 
-    def _others_alike(self, move: Move) -> list[Move]:
-        return [other for other in alike(self._segment, move) if other != move]
+    def _for_other_equal_stages(self, move: Move) -> list[Move]:
+        return [other for other in for_equal_stages(self._segment, move) if other != move]
 
     def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
         """Return the cost of each trial, None if refused; append new ones to the journal."""

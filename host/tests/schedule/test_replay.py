@@ -95,10 +95,10 @@ def test_some_weights_stay(count):
     """
     ((segment, made),) = searched(NETWORK, "nano")
     heavy = max(range(len(segment.stages)), key=lambda at: segment.stages[at].weight_bytes)
-    limits = list(made.plan.policy.limits)
+    limits = list(made.plan.params.limits)
     limits[heavy] = replace(limits[heavy], chunk_bytes=segment.stages[heavy].weight_bytes // 3)
     first = replace(
-        made.plan.policy,
+        made.plan.params,
         limits=tuple(limits),
         resident=True,
         leaving=frozenset() if count else frozenset({heavy}),

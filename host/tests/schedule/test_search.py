@@ -201,11 +201,11 @@ def test_operands_of_fewer_bytes_are_reloaded(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
     segment, _config = product_segment(1000, 100, 180)
     plan = evaluate(segment, first_params(segment, Candidate())).plan
-    assert plan.policy.limits[0].weights is Weights.STREAMED
+    assert plan.params.limits[0].weights is Weights.STREAMED
     # A few rows: the input stays while all weights pass.
     segment, _config = product_segment(8, 100, 2000)
     plan = evaluate(segment, first_params(segment, Candidate())).plan
-    assert plan.policy.limits[0].weights is Weights.ONCE
+    assert plan.params.limits[0].weights is Weights.ONCE
     # Both are tried where stages are few, the estimate alone where they are many.
     assert {each.streamed for each in candidates.candidates(segment)} == {False, True}
     monkeypatch.setattr(tuning, "FEW_STAGES", 0)
@@ -222,10 +222,10 @@ def test_the_estimate_differs_from_the_exact_answer():
         (run,) = run_phases(product_graph(512, 512, 512), job, "bind").values["bind"].runs
         start = Candidate(streamed=streamed)
         plan = evaluate(run.segment, first_params(run.segment, start)).plan
-        weights.append(plan.policy.limits[0].weights)
+        weights.append(plan.params.limits[0].weights)
     assert weights == [Weights.ONCE, Weights.STREAMED]
     found = scheduled(run.segment, PRESETS["reference"])
-    assert found.plan.policy.limits[0].weights is Weights.ONCE
+    assert found.plan.params.limits[0].weights is Weights.ONCE
 
 
 def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):

@@ -44,7 +44,7 @@ FUNCTIONS = {
         *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
     "matloom.schedule.memory.sharing": (
-        *("lead_bytes", "_Sharing.elementwise", "_Sharing._share_buffer"),
+        *("lead_bytes", "_Sharing.share_elementwise", "_Sharing._share_buffer"),
     ),
     "matloom.schedule.memory.load_times": ("_move_after_stores",),
     "matloom.schedule.memory.placing": ("_Placing._requirements", "_Placing._neighbours", "_shift"),
@@ -138,7 +138,7 @@ def arena_places(
     """Give the tensors that the plan keeps in external memory a place in the arena."""
     space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
-    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
+    for name in sorted(plan.params.spilled, key=lambda item: (-segment.sizes[item], item)):
         if name in segment.sources or name in segment.results:
             continue
         uses = [

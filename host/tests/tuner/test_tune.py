@@ -19,7 +19,7 @@ from matloom.tools.explain import explain
 from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
-from matloom.tuner.moves import Move, alike, apply_move
+from matloom.tuner.moves import Move, apply_move, for_equal_stages
 from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Trial, cost_of, new_study, runs_of, segment_of
 from matloom.tuner.tune import Budget, tune
@@ -82,9 +82,11 @@ def test_a_move_may_be_made_for_all_stages_of_a_shape():
     chain = Chain((1, 8, 8, 16)).convolve(32).convolve(16).convolve(32).convolve(16)
     study = new_study(chain.graph(), load_config("nano"), CompileOptions(tuned=False))
     segment = runs_of(study)[0].segment
-    moves = alike(segment, Move(what="tiles", value=3, stage=1))
+    moves = for_equal_stages(segment, Move(what="tiles", value=3, stage=1))
     assert moves == [Move(what="tiles", value=3, stage=at) for at in (1, 3)]
-    assert alike(segment, Move(what="in_place", value=True)) == [Move(what="in_place", value=True)]
+    assert for_equal_stages(segment, Move(what="in_place", value=True)) == [
+        Move(what="in_place", value=True)
+    ]
 
 
 @pytest.mark.slow

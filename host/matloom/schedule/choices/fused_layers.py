@@ -69,7 +69,7 @@ def maps_to_fuse(scheduled: Scheduled, private: Collection[str]) -> frozenset[st
     for first, chain in _chains(segment, large):
         maps = {stage.output for stage in chain[:-1]}
         rounds = _rounds(chain, segment.config)
-        if not rounds or maps.isdisjoint(scheduled.plan.policy.spilled):
+        if not rounds or maps.isdisjoint(scheduled.plan.params.spilled):
             continue
         parts = [part for each in rounds for part in each]
         after = sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)

@@ -18,7 +18,7 @@ from matloom.select.stage import ArrayStage, Stage
 
 def weights_fit(plan: Plan, config: Config) -> bool:
     """Return whether the scratchpad could hold all weights at once, ignoring other buffers."""
-    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+    if any(limits.weights is Weights.STREAMED for limits in plan.params.limits):
         return False
     sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
     return sum(sizes) <= config.spad_bytes
@@ -48,7 +48,7 @@ def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleP
 
 def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
     """Return choices to try for later calls, which find the weights on chip."""
-    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
+    pinned_at = replace(first.params, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
         replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
         for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)

@@ -45,20 +45,20 @@ def tighten_failed(
     segment: Segment,
     params: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
-    wide: Widest,
+    widest_limits: Widest,
 ) -> ScheduleParams | None:
     """Return the next choices to try: tighter for each stage that failed; None if nothing is left.
 
     Choices that affect all stages are changed one at a time. Among stages that share tensors on
     chip, only the first that failed is tightened, since that may free enough memory for the others.
-    `wide` are the `widest` limits of the choices that were tried first.
+    `widest_limits` are the `widest` limits of the choices that were tried first.
     """
     tighter, settled = params, set[int]()
     for full in failures:
         if full.stage in settled:
             continue
         settled.update(_neighbours(segment, tighter, full.stage))
-        before, after = tighter, _tighten(segment, tighter, full, wide)
+        before, after = tighter, _tighten(segment, tighter, full, widest_limits)
         if after is None and full is failures[0]:
             return None
         tighter = after or before
@@ -71,7 +71,7 @@ def _tighten(
     segment: Segment,
     params: ScheduleParams,
     failure: OutOfScratchpad,
-    wide: Widest,
+    widest_limits: Widest,
 ) -> ScheduleParams | None:
     """Return the next choices to try after one failure; None if nothing is left."""
     config = segment.config
@@ -92,7 +92,7 @@ def _tighten(
     number = failure.stage
     limits, stage = params.limits[number], segment.stages[number]
     if failure.kind == "tensor":
-        return _spill(segment, params, failure, wide)
+        return _spill(segment, params, failure, widest_limits)
     block_bytes = stage.block_bytes
     if failure.kind == "weights":
         if limits.weights is Weights.RESIDENT:
@@ -102,7 +102,7 @@ def _tighten(
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, params, failure, wide)
+    spilled = _spill(segment, params, failure, widest_limits)
     if spilled is not None:
         return spilled
     if failure.kind == "output tile" and not params.results_first:
@@ -147,7 +147,7 @@ def _spill(
     segment: Segment,
     params: ScheduleParams,
     failure: OutOfScratchpad,
-    wide: Widest,
+    widest_limits: Widest,
 ) -> ScheduleParams | None:
     """Return choices that spill the largest tensor live at the stage, and all that never fit.
 
@@ -157,7 +157,7 @@ def _spill(
         if _can_spill(segment, params, name):
             for each in {name, *_oversized_tensors(segment, segment.config)}:
                 if _can_spill(segment, params, each):
-                    params = _spill_tensor(segment, params, each, wide(), segment.config)
+                    params = _spill_tensor(segment, params, each, widest_limits(), segment.config)
             return params
     return None
 

@@ -46,7 +46,7 @@ def saved_cycles(
 
     Arithmetic then hides the transfers of both. Turns of few rows load more rows twice.
     """
-    if not (turns[0].turns and turns[1].turns):
+    if not (turns[0].tiles_of_strip and turns[1].tiles_of_strip):
         return 0
     # Stages with turns are of the array.
     producer, reader = (cast(ArrayTiling, each) for each in turns)

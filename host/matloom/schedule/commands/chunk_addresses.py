@@ -6,22 +6,24 @@ from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
 
 
-def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
+def chunk_addresses(
+    plan: Plan, slot_index: int, stage: ArrayStage, tile: ArrayTile
+) -> tuple[int, int]:
     """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
-    index, computed = plan.slots[number].stage, stage.computed
+    index, computed = plan.slots[slot_index].stage, stage.computed
     if computed is not None:
         home = plan.address(computed.tensor)
         return home + computed.first_byte(tile.image, tile.first_block, tile.first_step), 0
     chunk = plan.tilings[index].chunks[tile.chunk]
-    base = plan.weights[number].address
+    base = plan.weights[slot_index].address
     tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
     offset = tile.first_block - chunk.first_block
     size = (whole_steps(stage, chunk.end_step) - chunk.first_step) * tile_bytes
     weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
     if stage.loop_nest.weights_fixed:
         weights, params = base, base + tile_bytes + offset * param_bytes
-    elif index in plan.params:
-        params = plan.params[index].address + tile.first_block * param_bytes
+    elif index in plan.param_buffers:
+        params = plan.param_buffers[index].address + tile.first_block * param_bytes
     else:
         blocks = chunk.end_block - chunk.first_block
         weight_bytes = stage.weights.chunk_bytes(blocks, chunk.first_step, chunk.end_step)
@@ -42,7 +44,7 @@ def params_and_limit_addresses(
     """
     index, block = plan.slots[number].stage, tile.first_block
     chunk, size = plan.tilings[index].chunks[tile.chunk], stage.params.shape[1] // 2
-    apart = index in plan.params
+    apart = index in plan.param_buffers
     start, end = (0, stage.grid.blocks) if apart else (chunk.first_block, chunk.end_block)
     results = first - (block - start) * size
     return results, results + (end - start) * size

@@ -65,7 +65,7 @@ class _Emitter:
             self._open = None
             emit()
 
-    def slot(self, number: int, slot: Slot) -> None:
+    def slot(self, slot_index: int, slot: Slot) -> None:
         """Emit the tile of a slot, and the STOREs of the bytes it completes.
 
         Results of a limited tile follow the arithmetic of the next one of the same stage: POST then
@@ -74,26 +74,26 @@ class _Emitter:
         stage = self.segment.stages[slot.stage]
         if self._open is not None and self.plan.slots[self._open[0]].stage != slot.stage:
             self.finish()
-        self.tables.fill_early(number, self.segment.stages)
+        self.tables.fill_early(slot_index, self.segment.stages)
         # The tiles of a stage are of its kind.
         tile: Any = slot.tile
         if stage.array is not None and stage.is_limited:
-            results = self._emit_limited(number, stage.array, tile, slot)
+            results = self._emit_limited(slot_index, stage.array, tile, slot)
             self.finish()
-            self._open = number, results
+            self._open = slot_index, results
             return
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
-        stores = self.stores.needs_store(number, slot)
+        stores = self.stores.needs_store(slot_index, slot)
         post_mark = 0 if stores else timestamp
         issue: dict[type[Stage], Callable[[int, Any, Any, int], None]] = {
             ArrayStage: self._array,
             VectorStage: self.vectors.append,
         }
-        issue[type(stage)](number, stage, tile, post_mark)
+        issue[type(stage)](slot_index, stage, tile, post_mark)
         if stores:
-            self.stores.append(number, slot, timestamp)
+            self.stores.append(slot_index, slot, timestamp)
 
-    def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
+    def _input(self, slot_index: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
         """Return the fields of EXEC that locate the input, relative to the rows of the tile."""
         name, layout = stage.inputs[0], stage.input_layout
         row_bytes, left = layout.row_bytes, 0
@@ -105,7 +105,7 @@ class _Emitter:
             address += (tile.image * layout.rows + low) * row_bytes
             address += tile.first_block * layout.plane_bytes
         else:
-            buffer, input_range = self.plan.input_ranges[number, name]
+            buffer, input_range = self.plan.input_ranges[slot_index, name]
             address = buffer.address
             row, left = divmod(input_range.start, row_bytes)
             low = row - tile.image * layout.rows
@@ -138,19 +138,19 @@ class _Emitter:
         }
         return fields
 
-    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
+    def _array(self, slot_index: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
         entry = self.accumulators.of(stage, tile)
-        weights, params = chunk_addresses(self.plan, number, stage, tile)
-        fields = self._exec_fields(number, stage, tile, entry, weights)
-        for execute in executes(self.plan, number, stage, tile, fields, self.config):
+        weights, params = chunk_addresses(self.plan, slot_index, stage, tile)
+        fields = self._exec_fields(slot_index, stage, tile, entry, weights)
+        for execute in executes(self.plan, slot_index, stage, tile, fields, self.config):
             self.order.append_fields(Opcode.EXEC, execute)
         if stage.is_unfinished or tile.end_step < stage.loop_nest.steps:
             return
-        source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(number, stage)}
+        source = {"acc_addr": entry, "param_addr": params, **self.tables.look_up(slot_index, stage)}
         if stage.addend is not None and not stage.reads_with_sums:
-            post = second_input(self.plan, number, stage, tile, entry)
+            post = second_input(self.plan, slot_index, stage, tile, entry)
             self.order.append_fields(Opcode.POST, post)
-        self._write(number, stage, tile, source, timestamp)
+        self._write(slot_index, stage, tile, source, timestamp)
 
     def _emit_limited(
         self, number: int, stage: ArrayStage, tile: ArrayTile, slot: Slot

@@ -24,13 +24,13 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
     }
 
 
-def affects_results(segment: Segment, plan: Plan, load: Load, number: int) -> bool:
+def affects_results(segment: Segment, plan: Plan, load: Load, slot_index: int) -> bool:
     """Return whether a LOAD overwrites what the results of a slot use, or reads them."""
-    stage = plan.slots[number].stage
+    stage = plan.slots[slot_index].stage
     if load.what[:2] == ("tensor", segment.stages[stage].output):
         return True
     used = (
-        *(plan.weights.get(number), plan.stagings.get(number)),
-        *(plan.params.get(stage), plan.tables.get(stage)),
+        *(plan.weights.get(slot_index), plan.stagings.get(slot_index)),
+        *(plan.param_buffers.get(stage), plan.tables.get(stage)),
     )
     return any(each is not None and load.buffer.overlaps(each) for each in used)

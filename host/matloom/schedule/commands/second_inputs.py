@@ -11,7 +11,9 @@ from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
 
 
-def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, entry: int) -> Fields:
+def second_input(
+    plan: Plan, slot_index: int, stage: ArrayStage, part: ArrayTile, entry: int
+) -> Fields:
     """Return the fields of the POST that adds the second input to the sums of a part of a tile.
 
     Parameters
@@ -31,9 +33,9 @@ def second_input(plan: Plan, number: int, stage: ArrayStage, part: ArrayTile, en
         address, row = plan.address(name) + first, grid.width
     else:
         # The tiles of an array stage are of its kind.
-        tile: Any = plan.slots[number].tile
+        tile: Any = plan.slots[slot_index].tile
         x_step, row = size, width
-        held, read = plan.input_ranges[number, name]
+        held, read = plan.input_ranges[slot_index, name]
         address = held.address
         whole = grid.position_bytes
         if read.rows == 1 and not (read.start % whole or read.width % whole):

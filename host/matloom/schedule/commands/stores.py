@@ -21,12 +21,12 @@ class Stores:
         #: Leading output blocks of the last rows of each stage that are stored already.
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
-    def needs_store(self, number: int, slot: Slot) -> bool:
+    def needs_store(self, slot_index: int, slot: Slot) -> bool:
         """Return whether a slot completes bytes that STOREs must write to external memory."""
         stage = self.segment.stages[slot.stage]
-        if number in self.plan.stagings:
+        if slot_index in self.plan.stagings:
             last = slot.number + 1 == self.plan.stored_together(slot).stop
-            return last and stage.output not in self.plan.order.handed
+            return last and stage.output not in self.plan.order.handed_tensors
         if self._completes_last_blocks(slot):
             return True
         if stage.output not in self.segment.results:
@@ -50,9 +50,9 @@ class Stores:
         whole = name not in self.segment.views
         return at_home and whole and self.plan.tilings[slot.stage].ends_in_blocks(slot.number)
 
-    def append(self, number: int, slot: Slot, timestamp: int) -> None:
+    def append(self, slot_index: int, slot: Slot, timestamp: int) -> None:
         """Emit the STOREs after a slot that needs them; the last one has the timestamp."""
-        staging = self.plan.stagings.get(number)
+        staging = self.plan.stagings.get(slot_index)
         if staging is not None:
             self._store_staged(slot, staging.address, timestamp)
         elif self._completes_last_blocks(slot):

@@ -24,17 +24,17 @@ class Tables:
         #: Contents of each table, by the field that selects it; empty while unknown.
         self._held = dict.fromkeys(_USES, b"")
 
-    def fill_early(self, number: int, stages: Sequence[Stage]) -> None:
+    def fill_early(self, slot_index: int, stages: Sequence[Stage]) -> None:
         """Fill the tables that are to be filled before the tile of a slot, if any."""
-        for index in self._plan.early_fills.get(number, ()):
+        for index in self._plan.early_fills.get(slot_index, ()):
             self._use(index, stages[index])
 
-    def look_up(self, number: int, stage: Stage, block: int = 0) -> dict[str, int]:
+    def look_up(self, slot_index: int, stage: Stage, block: int = 0) -> dict[str, int]:
         """Fill the table of a slot's stage if needed; return the POST fields that use it.
 
         If tables differ by channel, those of output block `block` are used.
         """
-        return self._use(self._plan.slots[number].stage, stage, block)
+        return self._use(self._plan.slots[slot_index].stage, stage, block)
 
     def is_filled(self, stage: Stage, block: int) -> bool:
         """Return whether the tables of a block of channels are filled."""

@@ -32,14 +32,14 @@ class VectorPosts:
         #: The block of channels of the next POSTs, if tables differ by channel.
         self._channels = 0
 
-    def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
+    def append(self, slot_index: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
         """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
 
         Few whole vectors are blocks of the same POST as the rest. If inputs repeat, each repetition
         is a row.
         """
         if stage.channel_blocks > 1:
-            self._append_by_channel(number, stage, tile, timestamp)
+            self._append_by_channel(slot_index, stage, tile, timestamp)
             return
         size, period = stage.element_bytes, stage.period
         vector = self._config.columns * size
@@ -49,25 +49,25 @@ class VectorPosts:
                 "height": (tile.end - tile.start) // period,
                 **self._blocks(period, vector),
             }
-            self._vectors(number, stage, tile, tile.start, rows, timestamp)
+            self._vectors(slot_index, stage, tile, tile.start, rows, timestamp)
             return
         whole = (tile.end - tile.start) // vector
         middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
         if middle < tile.end and whole <= tuning.RAGGED_BLOCKS:
             blocks = {"height": 1, "width": 1, **self._blocks(tile.end - tile.start, vector)}
-            self._vectors(number, stage, tile, tile.start, blocks, timestamp)
+            self._vectors(slot_index, stage, tile, tile.start, blocks, timestamp)
             return
         if whole:
             last = timestamp if middle == tile.end else 0
             vectors = {**line, "width": whole, "tail": self._config.columns}
-            self._vectors(number, stage, tile, tile.start, vectors, last)
+            self._vectors(slot_index, stage, tile, tile.start, vectors, last)
         if middle < tile.end:
             rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
-            self._vectors(number, stage, tile, middle, rest, timestamp)
+            self._vectors(slot_index, stage, tile, middle, rest, timestamp)
 
     def _append_by_channel(
-        self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int
+        self, slot_index: int, stage: VectorStage, tile: VectorTile, timestamp: int
     ) -> None:
         """Emit the POSTs of one block of channels after another, each with its tables.
 
@@ -82,7 +82,7 @@ class VectorPosts:
         for block in blocks:
             self._channels = block
             last = timestamp if block == blocks[-1] else 0
-            self._vectors(number, stage, tile, tile.start + block * columns, line, last)
+            self._vectors(slot_index, stage, tile, tile.start + block * columns, line, last)
         self._channels = 0
 
     def _vectors(
@@ -145,7 +145,7 @@ class VectorPosts:
         return {"oc_blocks": blocks, "tail": elements}
 
     def _read(
-        self, number: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
+        self, slot_index: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
     ) -> tuple[int, int]:
         """Return the address at which an input is read for an output byte, and the row pitch."""
         row, first = stage.period if shape["height"] > 1 else 0, start
@@ -156,10 +156,10 @@ class VectorPosts:
             row, first = row and stage.narrow_bytes, position * stage.narrow_bytes + place
         ratio = stage.input_ratio
         first = stage.start(source) + first * ratio
-        return self._source(number, stage.inputs[source], first), row * ratio
+        return self._source(slot_index, stage.inputs[source], first), row * ratio
 
     def _is_filled(
-        self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]
+        self, slot_index: int, stage: VectorStage, entry: int, shape: dict[str, int]
     ) -> bool:
         """Return whether the accumulators still hold a repeated input from the previous tile.
 
@@ -171,13 +171,13 @@ class VectorPosts:
         # Entries lie row by row in a block, so they include fewer rows of one block.
         rows = filled.get("height", 0) if shape["oc_blocks"] == 1 else shape["height"]
         same = {**shape, "height": max(rows, shape["height"])} == filled
-        held = same and before == [number - 1, stage, entry]
-        self._filled = (number, stage, entry, filled if held else shape)
+        held = same and before == [slot_index - 1, stage, entry]
+        self._filled = (slot_index, stage, entry, filled if held else shape)
         return held
 
-    def _source(self, number: int, name: str, first_byte: int) -> int:
+    def _source(self, slot_index: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""
         if name in self._plan.tensor_buffers:
             return self._plan.address(name) + first_byte
-        buffer, input_range = self._plan.input_ranges[number, name]
+        buffer, input_range = self._plan.input_ranges[slot_index, name]
         return buffer.address + first_byte - input_range.start

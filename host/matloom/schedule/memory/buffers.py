@@ -61,16 +61,16 @@ def tensor_buffers_of(
     return tensor_buffers, share(segment, params, sequence, tilings, tensor_buffers)
 
 
-def _last_read_slot(slots: int, array: list[int], number: int) -> int:
-    """Return the last slot in which reads of the tile in slot `number` may still be in progress.
+def _last_read_slot(slots: int, array: list[int], slot_index: int) -> int:
+    """Return the last slot in which reads of the tile of a slot may still be in progress.
 
     An array tile reads only during its own slot. An element-wise tile may queue behind an earlier
     array tile, so its reads may last until the next array tile starts. `array` lists the slots of
     array tiles in ascending order; `slots` is the number of all slots.
     """
-    place = bisect_left(array, number)
+    place = bisect_left(array, slot_index)
     following = array[place] if place < len(array) else slots
-    return number if not place or following == number else following - 1
+    return slot_index if not place or following == slot_index else following - 1
 
 
 class Builder:
@@ -79,7 +79,7 @@ class Builder:
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
         # Stored because it is looked up for every slot of every plan.
-        self._tilings, self._homes = plan.tilings, plan.tensor_buffers
+        self._tilings, self._tensor_buffers = plan.tilings, plan.tensor_buffers
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
@@ -93,51 +93,51 @@ class Builder:
         self._begins: dict[int, deque[int]] = {}
         plan.early_fills = early_fills(segment, plan)
 
-    def add(self, number: int, slot: Slot) -> None:
+    def add(self, slot_index: int, slot: Slot) -> None:
         """Record the buffers that a slot needs."""
         index, tile = slot.stage, slot.number
         stage, cut = self.segment.stages[index], self._tilings[index]
-        for early in self.plan.early_fills.get(number, ()):
-            self._add_table(number, early)
-        self._add_weights(number, slot)
+        for early in self.plan.early_fills.get(slot_index, ()):
+            self._add_table(slot_index, early)
+        self._add_weights(slot_index, slot)
         complete = cut.completes[tile]
         if complete:
-            self._add_table(number, index)
+            self._add_table(slot_index, index)
         panel = cut.panels[tile]
         for name, input_range in cut.reads(tile):
-            if panel is not None and name != stage.addend and name in self._homes:
-                self._add_prologue(number, name, slot, panel)
+            if panel is not None and name != stage.addend and name in self._tensor_buffers:
+                self._add_prologue(slot_index, name, slot, panel)
             else:
-                self._add_input(number, slot, name, input_range)
-        if complete and stage.output in self.plan.policy.spilled:
-            self._add_output(number, slot, stage.addend)
+                self._add_input(slot_index, slot, name, input_range)
+        if complete and stage.output in self.plan.params.spilled:
+            self._add_output(slot_index, slot, stage.addend)
 
-    def _add_table(self, number: int, index: int) -> None:
-        """Record the buffer of the table of stage `index` for slot `number`, if it has a table."""
+    def _add_table(self, slot_index: int, index: int) -> None:
+        """Record the buffer of stage `index`'s table for slot `slot_index`, if it has a table."""
         stage = self.segment.stages[index]
         if stage.table is not None:
             size = stage.table.nbytes + len(stage.missing)
-            self.plan.tables[index] = self._constants(number, index, TABLE, size)
+            self.plan.tables[index] = self._constants(slot_index, index, TABLE, size)
 
-    def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
+    def _add_output(self, slot_index: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that are stored in external memory tile by tile."""
         cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
-        held = self.plan.input_ranges.get((number, addend)) if addend is not None else None
+        held = self.plan.input_ranges.get((slot_index, addend)) if addend is not None else None
         if held is not None and held[1].size == cut.made_bytes[slot.number]:
             # The results overwrite their addend, which has the same layout.
-            self.plan.stagings[number] = held[0]
-            self.plan.stagings[number].last = number + 1
+            self.plan.stagings[slot_index] = held[0]
+            self.plan.stagings[slot_index].last = slot_index + 1
             return
         key = slot.stage, together.start
         if key in self._staged:
-            self.plan.stagings[number] = staging = self._staged[key]
-            staging.last = number + 1
+            self.plan.stagings[slot_index] = staging = self._staged[key]
+            staging.last = slot_index + 1
             return
         output_bytes = sum(cut.made_bytes[tile] for tile in together if cut.completes[tile])
-        staging = Buffer(output_bytes, number, number + 1, slot.stage)
-        self.plan.stagings[number] = self._staged[key] = staging
+        staging = Buffer(output_bytes, slot_index, slot_index + 1, slot.stage)
+        self.plan.stagings[slot_index] = self._staged[key] = staging
         name = self.segment.stages[slot.stage].output
-        if name in self.plan.order.handed:
+        if name in self.plan.order.handed_tensors:
             start = self._first_written_byte(slot, output_bytes)
             made = InputRange(start=start, rows=1, width=output_bytes, pitch=0)
             self._ranges.hand_over(name, made, staging)
@@ -147,23 +147,25 @@ class Builder:
         """Return the first byte that a tile hands over; in turns, that of its strip of rows."""
         cut = self._tilings[slot.stage]
         if slot.stage in self.plan.order.in_turns:
-            return cut.turn_start(slot.number)
+            return cut.strip_start_byte(slot.number)
         return cut.flat_ends[slot.number] - size
 
-    def _add_weights(self, number: int, slot: Slot) -> None:
+    def _add_weights(self, slot_index: int, slot: Slot) -> None:
         """Record the weights that a tile uses, and its parameters if they are separate."""
         index, cut = slot.stage, self._tilings[slot.stage]
         chunk = cut.used_chunks[slot.number]
         if chunk is None:
             return
-        limits = self.plan.policy.limits[index]
+        limits = self.plan.params.limits[index]
         again = limits.weights is Weights.STREAMED and self._latest.get(index) != chunk
         self._latest[index] = chunk
         size, part = cut.chunk_bytes[chunk], cut.first_bytes(slot.number)
-        buffer = self._constants(number, index, chunk, size, again=again, part=part)
-        self.plan.weights[number] = buffer
+        buffer = self._constants(slot_index, index, chunk, size, again=again, part=part)
+        self.plan.weights[slot_index] = buffer
         if limits.params_apart and cut.completes[slot.number]:
-            self.plan.params[index] = self._constants(number, index, PARAMS, cut.param_bytes)
+            self.plan.param_buffers[index] = self._constants(
+                slot_index, index, PARAMS, cut.param_bytes
+            )
 
     def _is_placed_apart(self, index: int) -> bool:
         """Return whether the table of a stage lies with weights, far from maps.
@@ -172,11 +174,11 @@ class Builder:
         EXEC that reads its bank. If maps leave the chip, they get all the space.
         """
         table = self.segment.stages[index].table
-        return table is not None and table.ndim == 1 and not self.plan.policy.spilled
+        return table is not None and table.ndim == 1 and not self.plan.params.spilled
 
     def _constants(
         self,
-        number: int,
+        slot_index: int,
         index: int,
         chunk: int,
         size: int,
@@ -189,23 +191,25 @@ class Builder:
         If only a `part` of the bytes is needed now, the others are loaded later.
         """
         key = (index, chunk)
-        policy, held = self.plan.policy, self._chunk.get(key)
+        params, held = self.plan.params, self._chunk.get(key)
         if again or held is None:
             high = chunk >= 0 or (chunk == TABLE and self._is_placed_apart(index))
-            held = buffer = Buffer(size, number, number, index, high=high, first_read=number)
+            held = buffer = Buffer(
+                size, slot_index, slot_index, index, high=high, first_read=slot_index
+            )
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
-            buffer.pinned = policy.keeps_weights and policy.stays(index, chunk)
+            buffer.pinned = params.keeps_weights and params.keeps_chunk(index, chunk)
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
             self._arrived[key] = 0
-            if buffer.pinned and policy.pinned_at is not None:
-                buffer.address = policy.pinned_at[key]
+            if buffer.pinned and params.pinned_at is not None:
+                buffer.address = params.pinned_at[key]
         done, wanted = self._arrived[key], size if part is None else part
-        if (policy.pinned_at is None or not held.pinned) and done < wanted:
-            load = Load(held, ("chunk", index, chunk), done, wanted - done, number)
+        if (params.pinned_at is None or not held.pinned) and done < wanted:
+            load = Load(held, ("chunk", index, chunk), done, wanted - done, slot_index)
             self.plan.loads.append(load)
             self._arrived[key] = wanted
-        held.last = number
+        held.last = slot_index
         return held
 
     def close(self) -> None:
@@ -215,7 +219,7 @@ class Builder:
             assert buffer is not None
             buffer.last = max(buffer.last, slots[-1])
 
-    def _add_prologue(self, number: int, name: str, slot: Slot, panel: Panel) -> None:
+    def _add_prologue(self, slot_index: int, name: str, slot: Slot, panel: Panel) -> None:
         """Load the input bytes that this panel adds to those of earlier panels."""
         cut = self.plan.tilings[slot.stage]
         done = self._prologue_loaded.get((name, panel.first_step), 0)
@@ -228,7 +232,7 @@ class Builder:
             ("tensor", name, part.start),
             part.start,
             part.width,
-            number,
+            slot_index,
             rows=part.rows,
             row_step=part.pitch,
             apart=True,
@@ -237,39 +241,39 @@ class Builder:
         if cut.completes[slot.number]:
             self._loaded[name] = (part.start // part.pitch + part.rows) * part.pitch
 
-    def _add_input(self, number: int, slot: Slot, name: str, input_range: InputRange) -> None:
+    def _add_input(self, slot_index: int, slot: Slot, name: str, input_range: InputRange) -> None:
         index = slot.stage
-        home = self._homes.get(name)
+        home = self._tensor_buffers.get(name)
         if home is not None:
             done = self._loaded.get(name)
             if done is not None and done < input_range.end:
                 what = ("tensor", name, done)
-                self.plan.loads.append(Load(home, what, done, input_range.end - done, number))
+                self.plan.loads.append(Load(home, what, done, input_range.end - done, slot_index))
                 self._loaded[name] = input_range.end
             return
         held = self._ranges.find(index, name, input_range)
-        held = held or self._load_range(number, slot, name, input_range)
-        held[0].last = max(held[0].last, number)
-        self.plan.input_ranges[number, name] = held
+        held = held or self._load_range(slot_index, slot, name, input_range)
+        held[0].last = max(held[0].last, slot_index)
+        self.plan.input_ranges[slot_index, name] = held
 
-    def _load_range(self, number: int, slot: Slot, name: str, part: InputRange) -> Held:
+    def _load_range(self, slot_index: int, slot: Slot, name: str, part: InputRange) -> Held:
         """Load a part of a tensor for a tile, and others that read the same."""
-        buffer = Buffer(part.size, number, number, slot.stage)
+        buffer = Buffer(part.size, slot_index, slot_index, slot.stage)
         self.transient.append(("input tile", buffer))
         load = Load(
             buffer,
             ("tensor", name, part.start),
             0,
             part.width,
-            number,
+            slot_index,
             rows=part.rows,
             row_step=part.pitch,
-            earliest=self._earliest(number, slot),
+            earliest=self._earliest(slot_index, slot),
         )
         self.plan.loads.append(load)
         return self._ranges.load(slot.stage, name, part, buffer)
 
-    def _earliest(self, number: int, slot: Slot) -> int:
+    def _earliest(self, slot_index: int, slot: Slot) -> int:
         """Return the earliest slot before which a LOAD for a tile may be issued.
 
         Only a few parts of an input may be on chip for array tiles, because more would take space
@@ -279,5 +283,5 @@ class Builder:
             return 0
         ahead = tuning.PARTS_AHEAD if slot.tile.strip is None else tuning.STRIPS_AHEAD
         begins = self._begins.setdefault(slot.stage, deque([0], maxlen=tuning.PARTS_AHEAD + 1))
-        begins.append(number)
+        begins.append(slot_index)
         return begins[-1 - ahead] if len(begins) > ahead else 0

@@ -36,9 +36,9 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _hides_fill(segment: Segment, plan: Plan, number: int, fill: int) -> bool:
+def _hides_fill(segment: Segment, plan: Plan, slot_index: int, fill: int) -> bool:
     """Return whether EXEC of a tile takes longer than POST of the previous tile and a fill."""
-    slot, before = plan.slots[number], plan.slots[max(0, number - 1)]
+    slot, before = plan.slots[slot_index], plan.slots[max(0, slot_index - 1)]
     vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
     return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill
 

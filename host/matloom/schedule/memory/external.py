@@ -23,8 +23,8 @@ def arena_places(
     space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
     uses = _slots_of(segment, plan)
-    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
-        if name in segment.sources or name in segment.results or name in plan.order.handed:
+    for name in sorted(plan.params.spilled, key=lambda item: (-segment.sizes[item], item)):
+        if name in segment.sources or name in segment.results or name in plan.order.handed_tensors:
             continue
         first, last = uses[name]
         offset = space.place(segment.sizes[name], first, last, high=False)
@@ -52,6 +52,6 @@ def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tup
         tiling = plan.tilings[index]
         for number in range(len(tiling.chunks)):
             offsets[index, number] = image.add(tiling.chunk_data(number))
-        if index in plan.params:
+        if index in plan.param_buffers:
             offsets[index, PARAMS] = image.add(tiling.params_data())
     return offsets

@@ -13,7 +13,7 @@ def oversized_stages(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
         # The addend of an array stage is as large as its results, which are counted already.
         streamed = set(stage.streamed_inputs) - stage.repeated_inputs
         tiled_inputs = len(streamed - plan.tensor_buffers.keys())
-        staged = stage.output in plan.policy.spilled
+        staged = stage.output in plan.params.spilled
         others = sum(
             tensor_buffer.size
             for tensor_buffer in tensor_buffers

@@ -38,7 +38,7 @@ def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
     """Assign addresses to tensors, largest first; return the first failure, or an empty list."""
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        if not _place(buffer, allocator, high=False):
+        if not _try_place(buffer, allocator, high=False):
             return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
     return []
 
@@ -51,9 +51,9 @@ def place_pinned(
     Other buffers may use their bytes until the first LOAD of the weights.
     """
     for _kind, buffer in transient:
-        if buffer.pinned and plan.policy.pinned_at is None:
+        if buffer.pinned and plan.params.pinned_at is None:
             _keep_to_end(buffer, plan)
-            if not _place(buffer, allocator, high=True):
+            if not _try_place(buffer, allocator, high=True):
                 return OutOfScratchpad.of(buffer, buffer.first, "weights")
     return None
 
@@ -69,7 +69,7 @@ def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allo
             )
 
 
-def _place(buffer: Buffer, allocator: Allocator, *, high: bool) -> bool:
+def _try_place(buffer: Buffer, allocator: Allocator, *, high: bool) -> bool:
     """Give a buffer an address, from above with `high`; return whether there is room."""
     address = allocator.place(
         buffer.size,
@@ -111,7 +111,7 @@ def place_others(
     waiting = [
         (kind, buffer, by_buffer.get(id(buffer))) for kind, buffer in transient if not buffer.pinned
     ]
-    results_first = plan.policy.results_first
+    results_first = plan.params.results_first
     # A tile's results exist from its slot on; its inputs may arrive later.
     waiting.sort(key=lambda item: item[1].first)
     placing = _Placing(segment, allocator, placements)
@@ -161,7 +161,7 @@ class _Placing:
     def __init__(
         self, segment: Segment, allocator: Allocator, before: Mapping[Hashable, Any]
     ) -> None:
-        self._segment, self._space, self._before = segment, allocator, before
+        self._segment, self._space, self._previous_placements = segment, allocator, before
         self.known: dict[Hashable, Any] = {}
         self.failures: dict[int, OutOfScratchpad] = {}
 
@@ -180,7 +180,7 @@ class _Placing:
         if not self._space.at_random:
             around = self._neighbours(alive, base, range(low - _SLOTS_AROUND, high + _SLOTS_AROUND))
             key = (self._space.avoid_conflicts, tuple(requirements), around)
-            found = self.known.get(key) or self._before.get(key)
+            found = self.known.get(key) or self._previous_placements.get(key)
         if found is None:
             found = self._search(group, requirements, base)
         else:

@@ -45,9 +45,9 @@ def share(
         if stage.output not in buffers:
             continue
         if stage.is_elementwise and params.in_place:
-            sharing.elementwise(index)
+            sharing.share_elementwise(index)
         elif params.over_inputs and not stage.is_elementwise:
-            sharing.array(index, tilings[index])
+            sharing.share_array(index, tilings[index])
     return sharing.offsets
 
 
@@ -74,7 +74,7 @@ class _Sharing:
         self._together: dict[str, list[str]] = {}
         self.offsets: dict[str, int] = {}
 
-    def elementwise(self, index: int) -> None:
+    def share_elementwise(self, index: int) -> None:
         """Let an element-wise stage overwrite an input that no later stage reads."""
         stage = self._segment.stages[index]
         if stage.output in self._segment.on_chip:
@@ -86,7 +86,7 @@ class _Sharing:
                 self._share_buffer(name, index, 0)
                 return
 
-    def array(self, index: int, tiling: Tiling) -> None:
+    def share_array(self, index: int, tiling: Tiling) -> None:
         """Let a stage that streams through the array overwrite an input of the same size."""
         assert isinstance(tiling, ArrayTiling)
         segment, stage = self._segment, tiling.stage

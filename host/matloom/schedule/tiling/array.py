@@ -13,7 +13,7 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.array_ranges import addend_range, shares_channels, tile_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.joint_stores import JointStores, stored_together, tiles_by_turn
+from matloom.schedule.tiling.joint_stores import JointStores, stored_together, tiles_by_strip
 from matloom.schedule.tiling.split_k import unfinished_sums
 from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
@@ -120,11 +120,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return tuple(ends)
 
     @cached_property
-    def turns(self) -> list[range]:
+    def tiles_of_strip(self) -> list[range]:
         """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
-        return tiles_by_turn(self.tiles) if all(self.completes) else []
+        return tiles_by_strip(self.tiles) if all(self.completes) else []
 
-    def turn_start(self, number: int) -> int:
+    def strip_start_byte(self, number: int) -> int:
         """Return the first output byte of the strip of rows that a tile belongs to."""
         tile = self.tiles[number]
         assert tile.strip is not None

@@ -123,11 +123,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         raise NotImplementedError(f"{self.stage.name} has no prologue")
 
     @property
-    def turns(self) -> list[range]:
+    def tiles_of_strip(self) -> list[range]:
         """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
         return []
 
-    def turn_start(self, number: int) -> int:
+    def strip_start_byte(self, number: int) -> int:
         """Return the first output byte of the strip of rows that a tile belongs to.
 
         Only for stages whose tiles take turns with those of the previous or the next stage.

@@ -31,7 +31,7 @@ def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
     return -(-count // next(equal, wanted))
 
 
-def _tables_in_turn(stage: VectorStage, most: int, config: Config) -> int:
+def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
     """Return the positions per tile, at most `most`, of a stage with tables by channel.
 
     Each tile fills the tables of all blocks but one. The fewer tiles there are, the longer the next
@@ -50,7 +50,7 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
     The result is a multiple of `least`, and at most `most`.
     """
     if stage.channel_blocks > 1:
-        return _tables_in_turn(stage, most // least, config) * least
+        return _positions_per_tile(stage, most // least, config) * least
     if stage.fills_once and least == stage.period:
         return _equal_tiles(stage, most // least, config) * least
     return 0

@@ -92,12 +92,12 @@ class Followers:
     -------
     distances:
         The number of tiles by which each stage stays behind the one before it.
-    handed, in_turns:
+    handed_tensors, in_turns:
         As in `Sequence`.
     """
 
     distances: list[int] = field(default_factory=list)
-    handed: set[str] = field(default_factory=set)
+    handed_tensors: set[str] = field(default_factory=set)
     in_turns: set[int] = field(default_factory=set)
 
 
@@ -113,29 +113,30 @@ def followers(
     while True:
         index = first + len(found.distances)
         name, pair = segment.stages[index].output, tilings[index : index + 2]
-        turns = name in spilled & segment.turned_tensors and _take_turns(*pair)
+        turns = name in spilled & segment.turned_tensors and _have_equal_strips(*pair)
         if not turns and not _can_interleave(segment, index + 1, tilings, finished):
             return found
         if turns:
             found.in_turns.add(index)
         if turns or (name in spilled & segment.followed_tensors and _tiles_match(*pair)):
-            found.handed.add(name)
-        stored = tuning.STORED_TILES if name in spilled - found.handed else 0
+            found.handed_tensors.add(name)
+        stored = tuning.STORED_TILES if name in spilled - found.handed_tensors else 0
         if not segment.stages[index + 1].is_elementwise and not turns:
             # Its operands are made while POST is at the tile after them.
             stored = max(stored, tuning.TURN_TILES)
         found.distances.append(tuning.TURN_TILES if turns else stored)
 
 
-def _take_turns(producer: Tiling, reader: Tiling) -> bool:
+def _have_equal_strips(producer: Tiling, reader: Tiling) -> bool:
     """Return whether two stages make the same strips of rows in the same order."""
-    return bool(_turn_rows(producer)) and _turn_rows(producer) == _turn_rows(reader)
+    return bool(_strips_of(producer)) and _strips_of(producer) == _strips_of(reader)
 
 
-def _turn_rows(tiling: Tiling) -> list[tuple[int, object]]:
-    """Return the image and the strip of rows of all turns of a stage, in order."""
-    # Tiles with turns are of the array.
-    firsts: list[Any] = [tiling.tiles[turn.start] for turn in dict.fromkeys(tiling.turns)]
+def _strips_of(tiling: Tiling) -> list[tuple[int, object]]:
+    """Return the image and the index of each strip of rows of a stage, in order."""
+    # Tiles of strips are of the array.
+    strips = dict.fromkeys(tiling.tiles_of_strip)
+    firsts: list[Any] = [tiling.tiles[strip.start] for strip in strips]
     return [(tile.image, tile.strip) for tile in firsts]
 
 

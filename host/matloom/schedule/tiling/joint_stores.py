@@ -47,7 +47,7 @@ def stored_together(
     return [group for group in groups for _tile in group]
 
 
-def tiles_by_turn(tiles: Sequence[ArrayTile]) -> list[range]:
+def tiles_by_strip(tiles: Sequence[ArrayTile]) -> list[range]:
     """Return for each tile the indices of the tiles of its strip, including itself.
 
     Empty if some tiles have no strip, or if the tiles of a strip do not follow each other.

@@ -34,15 +34,15 @@ class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
     It may cover only some consecutive stages, with slots counted from the first of them. `finished`
-    gives the leading bytes of each output that are complete at the end. `handed` are the spilled
-    tensors whose tiles the next stage reads from the buffers in which they were made, so that no
-    byte leaves the chip. `in_turns` are the stages that hand over some rows at a time.
+    gives the leading bytes of each output that are complete at the end. `handed_tensors` are the
+    spilled tensors whose tiles the next stage reads from the buffers in which they were made, so
+    that no byte leaves the chip. `in_turns` are the stages that hand over some rows at a time.
     """
 
     slots: list[Slot]
     spans: list[tuple[int, int]]
     finished: dict[str, int]
-    handed: frozenset[str] = frozenset()
+    handed_tensors: frozenset[str] = frozenset()
     in_turns: frozenset[int] = frozenset()
 
 
@@ -131,7 +131,7 @@ def sequence(
         follow = Followers()
         if interleaved:
             follow = followers(segment, first, tilings, spilled, produced)
-        handed |= follow.handed
+        handed |= follow.handed_tensors
         in_turns |= follow.in_turns
         ahead = interleaved and segment.stages[first].output not in spilled
         if ahead and waits_for_reader(segment, first, tilings):

@@ -25,7 +25,7 @@ _KINDS: dict[type[Stage], Callable[[Any, TilingParams, Config, int | None], Tili
 }
 
 
-class Tilings:
+class TilingCache:
     """Cache of the most recent tilings of each stage."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Tilings:
         if found is None:
             tiling = _KINDS[type(stage)](stage, limits, config, seed)
             found = next(
-                (other for other in known.values() if _interchangeable(tiling, other)), tiling
+                (other for other in known.values() if _are_interchangeable(tiling, other)), tiling
             )
         known[key] = found
         while len(known) > _MAX_CACHED_TILINGS:
@@ -50,7 +50,7 @@ class Tilings:
         return found
 
 
-def _interchangeable(first: Tiling, second: Tiling) -> bool:
+def _are_interchangeable(first: Tiling, second: Tiling) -> bool:
     """Return whether a plan may use either of two tilings of a stage."""
     left, right = first.limits, second.limits
     return (

@@ -30,7 +30,7 @@ def test_a_long_plan_is_emitted_only_with_banks_apart():
             job = Job(config=SMALL, options=CompileOptions(tuned=False))
             (run,) = run_phases(graph, job, "schedule").values["schedule"].runs
             exact_programs(graph, SMALL, (None,))
-        known[slots] = run.scheduled.plan.policy.avoid_conflicts
+        known[slots] = run.scheduled.plan.params.avoid_conflicts
     assert known == {1 << 20: False, 1: True}
 
 
@@ -44,7 +44,7 @@ def test_a_very_long_plan_without_alternatives_is_emitted_only_once():
             job = Job(config=SMALL, options=CompileOptions(tuned=False))
             (run,) = run_phases(graph, job, "schedule").values["schedule"].runs
             exact_programs(graph, SMALL, (None,))
-        assert run.scheduled.plan.policy.over_inputs
+        assert run.scheduled.plan.params.over_inputs
         starts = [each for each in run.scheduled.tried if each.decision.startswith("start")]
-        known[slots] = (len(starts), run.scheduled.plan.policy.avoid_conflicts)
+        known[slots] = (len(starts), run.scheduled.plan.params.avoid_conflicts)
     assert known == {1 << 20: (1, False), 1: (0, True)}

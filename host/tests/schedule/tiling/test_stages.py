@@ -3,7 +3,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.stages import Tilings
+from matloom.schedule.tiling.stages import TilingCache
 from support.stages import stage_of
 
 CONFIG = PRESETS["small"]
@@ -15,7 +15,7 @@ def stage():
 
 
 def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
-    tilings = Tilings()
+    tilings = TilingCache()
     known = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
     assert (
         tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
@@ -32,7 +32,7 @@ def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
 
 
 def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
-    tilings = Tilings()
+    tilings = TilingCache()
     known, other = (
         tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
         for size in (700, 800)
@@ -45,7 +45,7 @@ def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
 
 
 def test_few_tilings_of_a_stage_are_kept(stage):
-    tilings = Tilings()
+    tilings = TilingCache()
     limits = TilingParams(weights=Weights.ONCE)
     first = tilings.of(stage, limits, CONFIG, 0)
     for seed in range(1, 100):
@@ -55,7 +55,7 @@ def test_few_tilings_of_a_stage_are_kept(stage):
 
 
 def test_streamed_weights_differ_only_in_several_chunks(stage):
-    tilings = Tilings()
+    tilings = TilingCache()
 
     def both(**more):
         return (
@@ -72,7 +72,9 @@ def test_streamed_weights_differ_only_in_several_chunks(stage):
 
 
 def test_printed_tiles_add_up_to_the_stage(stage):
-    found = Tilings().of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    found = TilingCache().of(
+        stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None
+    )
     assert len(found.tiles) == len(found.cycles) == len(found.input_ranges) == len(found.made_bytes)
     finished = [
         made
@@ -103,6 +105,6 @@ def test_a_single_row_is_cut_so_that_the_next_stage_starts():
     config = PRESETS["reference"]
     size = {"in_height": 1, "in_width": 250, "out_height": 1, "out_width": 250}
     stage = stage_of(config, (32, 1, 1, 32), **size)
-    found = Tilings().of(stage, TilingParams(weights=Weights.RESIDENT), config, None)
+    found = TilingCache().of(stage, TilingParams(weights=Weights.RESIDENT), config, None)
     assert [tile.end_x - tile.first_x for tile in found.tiles] == [62, 63, 62, 63]
     assert found.finished == [32 * end for end in (62, 125, 187, 250)]

@@ -225,7 +225,7 @@ class _Lstm(_Cell):
     The state is the output and the cell.
     """
 
-    places = (_HIDDEN, _CELL)
+    state_inputs = (_HIDDEN, _CELL)
     gates = 4
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
