@@ -130,7 +130,7 @@ class _Assembly:
             command_offset=self._commands(run.repeat_commands),
             command_bytes=len(run.repeat_commands),
             predicted_cycles=again.prediction.cycles,
-            kept=again.kept,
+            kept=again.weight_ranges,
         )
 
     def _engine_layers(self, run: ScheduledRun) -> None:

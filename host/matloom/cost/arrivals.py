@@ -44,7 +44,7 @@ class Commands:
         number, place = divmod(self._taken + size - 1, self._size)
         return round(self._begins[number] + self._beats[place])
 
-    def take(self, size: int, time: int, loads: "Loads") -> None:
+    def dispatch(self, size: int, time: int, loads: "Loads") -> None:
         """Free the bytes of a command dispatched at `time`, and request the bursts that now fit.
 
         The bursts delay beats of `loads`, which arrive over the same bus.

@@ -194,7 +194,7 @@ class EngineSimulation:
             self.queued[unit].append(0)
             queue.append((None, 0, ()))
             return heads
-        self._commands.take(size, time, self.loads)
+        self._commands.dispatch(size, time, self.loads)
         if number >= self._places:
             time = max(time, self.started[unit][number - self._places])
         self._dispatched = time

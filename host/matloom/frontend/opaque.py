@@ -51,7 +51,7 @@ class OpaqueOperator:
         Why no kernel here can run it, for messages.
     interpreters:
         Interpreters that may run it, the preferred one first.
-    alone:
+    has_own_node:
         Whether it gets a node of its own, as a loop whose body the engine runs.
     """
 
@@ -61,7 +61,7 @@ class OpaqueOperator:
     outputs: tuple[int, ...]
     reason: str
     interpreters: tuple[str, ...] = INTERPRETERS
-    alone: bool = False
+    has_own_node: bool = False
 
 
 def _node(
@@ -85,7 +85,9 @@ def _node(
 
 def _may_share_node(first: OpaqueOperator, second: OpaqueOperator) -> bool:
     """Return whether one node may hold both of two consecutive operators."""
-    return first.interpreters == second.interpreters and not (first.alone or second.alone)
+    return first.interpreters == second.interpreters and not (
+        first.has_own_node or second.has_own_node
+    )
 
 
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ def merge_opaque(
     """Return the nodes of a graph in order, with opaque operators merged into REFERENCE nodes.
 
     One REFERENCE node runs all consecutive opaque operators that have the same interpreters, unless
-    they are `alone`. The node is left out if none of its outputs is needed later.
+    they have their own node. The node is left out if none of its outputs is needed later.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Cache:
         found = self._plans.get(key)
         return self._failures.get(key) if found is None else found[0]
 
-    def keep(self, key: Hashable, entry: Plan | tuple[OutOfScratchpad, ...]) -> None:
+    def add(self, key: Hashable, entry: Plan | tuple[OutOfScratchpad, ...]) -> None:
         """Cache the plan for these choices, or the reasons why there is none."""
         if isinstance(entry, Plan):
             _remember(self._plans, key, (entry, None), _PLANS)
@@ -52,7 +52,7 @@ class Cache:
         """Return the schedule emitted from a plan; None if either of them is not cached."""
         return next((schedule for known, schedule in self._plans.values() if known is plan), None)
 
-    def keep_scheduled(self, scheduled: Scheduled) -> None:
+    def add_scheduled(self, scheduled: Scheduled) -> None:
         """Cache a schedule next to its plan, if the plan is cached."""
         for key, (plan, _before) in self._plans.items():
             if plan is scheduled.plan:

@@ -259,7 +259,7 @@ def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | 
             break
     found = found or draft.current_plan
     if key is not None:
-        cache.keep(key, found)
+        cache.add(key, found)
     return found
 
 
@@ -271,7 +271,7 @@ def emit_plan(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     draft = Draft(segment=segment, params=plan.params, cache=cache, plan=plan)
     STEPS[-1](draft)
     assert draft.scheduled is not None
-    cache.keep_scheduled(draft.scheduled)
+    cache.add_scheduled(draft.scheduled)
     return draft.scheduled
 
 

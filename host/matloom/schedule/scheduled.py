@@ -36,14 +36,14 @@ class Repetition:
 
     Members
     -------
-    kept:
+    weight_ranges:
         Ranges of the scratchpad (half open) that hold the weights.
     """
 
     instructions: list[Instruction]
     plan: Plan
     prediction: Prediction
-    kept: tuple[tuple[int, int], ...]
+    weight_ranges: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class Scheduled:
                 instructions=later.instructions,
                 plan=later.plan,
                 prediction=later.prediction,
-                kept=self.plan.resident_bytes,
+                weight_ranges=self.plan.resident_bytes,
             ),
         )
 

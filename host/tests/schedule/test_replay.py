@@ -113,7 +113,7 @@ def test_some_weights_stay(count):
     every = [load.what for load in found.plan.loads if load.what[:2] == ("chunk", heavy)]
     assert sorted(set(loads)) == sorted(each for each in set(every) if each[2] >= count)
     assert len(set(every)) > 1
-    kept = sum(end - start for start, end in found.repeat.kept)
+    kept = sum(end - start for start, end in found.repeat.weight_ranges)
     weights = [stage.weight_bytes for stage in segment.stages]
     assert 0 < kept <= 2 * (sum(weights) - weights[heavy] * (3 - count) // 3)
     options = CompileOptions(choices=(choices,))

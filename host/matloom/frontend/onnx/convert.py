@@ -238,7 +238,7 @@ class Conversion:
                 ),
                 reason=f"{name} {reason}",
                 interpreters=ONNX_INTERPRETERS,
-                alone=alone,
+                has_own_node=alone,
             )
         )
         self._declare(node)

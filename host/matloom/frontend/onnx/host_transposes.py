@@ -52,7 +52,7 @@ class _HostTransposes:
             return
         (source,) = copy.inputs
         producer = self.producers.get(source)
-        if not isinstance(producer, OpaqueOperator) or producer.alone:
+        if not isinstance(producer, OpaqueOperator) or producer.has_own_node:
             return
         tensor = self.values.tensors[source]
         last = self._transpose(self.names[source], tensor, transpose)
@@ -66,7 +66,9 @@ class _HostTransposes:
         readers = [
             item
             for item in self.readers.get(number, [])
-            if isinstance(item, OpaqueOperator) and not item.alone and self._reads(item, number)
+            if isinstance(item, OpaqueOperator)
+            and not item.has_own_node
+            and self._reads(item, number)
         ]
         if not isinstance(transpose, Node) or transpose.op is not Op.TRANSPOSE or not readers:
             return

@@ -217,7 +217,7 @@ class SubgraphReader:
                 outputs=tuple(outputs),
                 reason=f"{name} {unsupported}",
                 interpreters=interpreters_of(name, dtype, contradicts=checked, sized=sized),
-                alone=is_layered_loop(self.known, name, operator),
+                has_own_node=is_layered_loop(self.known, name, operator),
             )
             return [opaque]
         except ModelError as error:

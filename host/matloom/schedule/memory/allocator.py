@@ -58,7 +58,7 @@ class Allocator:
         self.peak = 0
 
     @property
-    def at_random(self) -> bool:
+    def is_random(self) -> bool:
         """Whether addresses are drawn at random."""
         return self._random is not None
 
@@ -179,7 +179,7 @@ class Allocator:
         gaps = self._gaps(size, alive, align)
         start = self._choose_address(size, gaps, alive, align, high=high, reads=reads)
         placed = PlacedBuffer(start, start + size, begin, last, reads, high)
-        self.take(placed)
+        self.reserve_placed(placed)
         return placed
 
     def _earliest(
@@ -263,9 +263,9 @@ class Allocator:
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
         """Reserve `size` bytes from `start` for slots first..last; they must be free."""
-        self.take(PlacedBuffer(start, start + size, first, last, reads, high))
+        self.reserve_placed(PlacedBuffer(start, start + size, first, last, reads, high))
 
-    def take(self, placed: PlacedBuffer) -> None:
+    def reserve_placed(self, placed: PlacedBuffer) -> None:
         """Reserve the bytes of a placed buffer, which must be free."""
         self._live.add(placed)
         if self._window is not None:

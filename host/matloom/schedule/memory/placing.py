@@ -177,7 +177,7 @@ class _Placing:
         alive = self._space.focus(low, high)
         key: Hashable = None
         found = None
-        if not self._space.at_random:
+        if not self._space.is_random:
             around = self._neighbours(alive, base, range(low - _SLOTS_AROUND, high + _SLOTS_AROUND))
             key = (self._space.avoid_conflicts, tuple(requirements), around)
             found = self.known.get(key) or self._previous_placements.get(key)
@@ -264,7 +264,7 @@ class _Placing:
                 continue
             placed = None if place is None else _shift(place, base)
             if placed is not None:
-                self._space.take(placed)
+                self._space.reserve_placed(placed)
             self._note(item, placed)
 
     def _note(self, item: _Item, placed: PlacedBuffer | None) -> None:

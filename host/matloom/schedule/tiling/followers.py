@@ -133,7 +133,7 @@ def _have_equal_strips(producer: Tiling, reader: Tiling) -> bool:
 
 
 def _strips_of(tiling: Tiling) -> list[tuple[int, object]]:
-    """Return the image and the index of each strip of rows of a stage, in order."""
+    """Return the image and the rows of each strip of a stage, in order."""
     # Tiles of strips are of the array.
     strips = dict.fromkeys(tiling.tiles_of_strip)
     firsts: list[Any] = [tiling.tiles[strip.start] for strip in strips]
