@@ -24,10 +24,10 @@ def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
     too_large = dict(_operators_too_large(selected, job))
     if too_large:
         remedy = f"{len(too_large)} operators that do not fit even alone on the host"
-        again = job.restarted(refused={**job.refused, **too_large})
+        again = job.with_changes(refused={**job.refused, **too_large})
     elif not job.options.plain:
         remedy = "one stage after another"
-        again = job.restarted(options=replace(job.options, plain=True, tiling_seed=None))
+        again = job.with_changes(options=replace(job.options, plain=True, tiling_seed=None))
     else:
         return Retry(reason=reason)
     return Retry(reason=reason, remedy=remedy, phase="select", job=again)
@@ -39,7 +39,7 @@ def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, st
         if isinstance(run, HostRun):
             continue
         for at in range(len(run.nodes)):
-            reason = _reason_not_to_fit(_single_operator(selected, run, at), job.restarted())
+            reason = _reason_not_to_fit(_single_operator(selected, run, at), job.with_changes())
             if reason is not None:
                 yield run.nodes[at].index, reason
 

@@ -45,7 +45,7 @@ class Job:
         """The engine and its memory."""
         return Machine(config=self.config, memory=self.options.memory)
 
-    def restarted(self, **changes: object) -> "Job":
+    def with_changes(self, **changes: object) -> "Job":
         """Return the job with changes, and without findings about variables."""
         fresh = replace(self, slices=True, host_variables=frozenset())
         return replace(fresh, **changes)  # type: ignore[arg-type]
