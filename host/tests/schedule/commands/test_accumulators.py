@@ -174,7 +174,7 @@ def test_stages_that_share_sums_keep_the_others_off_their_half():
             entries=lambda config: half,
             shares_sums=True,
             sums_per_output=1,
-            unfinished=group < 2,
+            is_unfinished=group < 2,
             grid=grid,
             steps=2,
         )
