@@ -144,7 +144,7 @@ def test_a_loop_in_a_loop_ends_with_its_session():
     """Its device runs on, so that the loops have to notice it themselves."""
     driver = open_device("model", "nano")
     session = load(NETWORK, driver, "nano")
-    inside = session._inside(session.program)._inside(session.program)
+    inside = session._for_loop(session.program)._for_loop(session.program)
     assert inside.iterate({"image": FRAME})
     session.close()
     with pytest.raises(DeviceClosedError, match="the session was closed"):

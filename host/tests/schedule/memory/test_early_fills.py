@@ -11,7 +11,7 @@ CONFIG = load_config("small+softmax=1+result_sums=1")
 
 
 def stage(**kind):
-    plain = {"whole_rows": False, "adds_results": False, "table": None}
+    plain = {"is_softmax": False, "adds_results": False, "table": None}
     return SimpleNamespace(**{**plain, **kind})
 
 
@@ -25,7 +25,7 @@ def fills(*stages):
 
 def test_different_tables_may_be_filled_before_the_same_tile():
     table = np.zeros(1, np.int8)
-    softmax = stage(whole_rows=True, table=table)
+    softmax = stage(is_softmax=True, table=table)
     sums = stage(adds_results=True, table=table)
     assert fills(stage(), softmax, sums) == {0: (1, 2)}
     assert fills(stage(), softmax, stage(), softmax, sums) == {0: (1, 4), 2: (3,)}

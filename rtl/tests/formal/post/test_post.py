@@ -318,7 +318,7 @@ MUTANTS = {
         *(sum_lanes, 24),
     ),
     "a word of one column is kept for another": (
-        *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
+        *(Parameters, ("writes.groups[index // self._words]", "writes.groups[0]")),
         *(contents, 14),
     ),
     "multipliers are taken for biases": (
