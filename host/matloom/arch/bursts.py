@@ -14,7 +14,7 @@ _ADDRESS_CYCLES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """Timing of the reads or the writes of a bus and the memory behind it, in cycles.
+    """Read or write timing of a bus and its memory, in cycles.
 
     Members
     -------

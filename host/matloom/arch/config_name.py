@@ -28,7 +28,7 @@ def config_name(config: Config) -> str:
 def _changes(preset: Config, config: Config) -> list[str] | None:
     """Return the changes that turn a preset into a configuration, as `load_config` reads them.
 
-    Returns None if the modes of the configuration do not begin with those of the preset.
+    Returns None unless the configuration's modes start with the preset's modes.
     """
     if config.mac_modes[: len(preset.mac_modes)] != preset.mac_modes:
         return None

@@ -271,7 +271,7 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 def _required_value_fault(
     used: str, rules: Mapping[str, int], instruction: Instruction
 ) -> str | None:
-    """Return a sentence on the first POST field without its required value; None if there is none.
+    """Return an error message for the first POST field without its required value, or None.
 
     `rules` maps fields to required values, and `used` names the feature that requires them.
     """

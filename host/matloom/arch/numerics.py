@@ -64,8 +64,8 @@ def squared_difference(total: Any, value: Any) -> Any:
     return difference * difference
 
 
-#: Number of low bits of sums that `larger` compares: one more than those of a word, so that negated
-#: words fit.
+#: Width in bits of the numbers that `larger` compares: 16 for a word, and one more so that every
+#: negated word fits.
 LARGER_BITS = 17
 
 

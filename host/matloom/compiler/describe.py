@@ -106,7 +106,7 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
 
 
 def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
-    """Return the text of the value at a stop, after one line for each failed attempt before it.
+    """Compile up to `stop`; return one line for each failed attempt, then the result as text.
 
     Raises
     ------

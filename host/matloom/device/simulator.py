@@ -113,7 +113,7 @@ def _harness(probed: str) -> list[Path]:
 
 
 def _harness_text(probed: str) -> str:
-    """Return the text of the harness and of all headers beside it."""
+    """Return the source text of the harness, including the headers in its folder."""
     files = (*_HARNESS.parent.glob("*.h"), *_harness(probed))
     return "".join(path.read_text() for path in sorted(files))
 

@@ -211,7 +211,7 @@ def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
     config:
         Configuration of the engine.
     memory_bytes:
-        Bytes of external memory for the host, in addition to those of the firmware.
+        Size in bytes of the external memory for the host; the firmware has its own.
 
     Raises
     ------

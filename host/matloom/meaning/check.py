@@ -229,7 +229,7 @@ class _Check:
         return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
-        """Return whether an output's expected bytes are known; raise MeaningError if it differs."""
+        """Compare an output with its expected bytes; return False if they are unknown."""
         wanted = self.expected.bytes_of[number]
         if wanted is None:
             return False

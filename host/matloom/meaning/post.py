@@ -138,7 +138,7 @@ class Post:
         return apply_curve(results, fields["curve"]) if fields["curve"] else results
 
     def _scratchpad_bytes(self, side: str) -> _Floats:
-        """Return a view (height, width, channel bytes) of a side, ``"source"`` or ``"dest"``."""
+        """Return a view (height, width, channel bytes) of POST's ``"source"`` or ``"dest"``."""
         fields = self._fields
         shape = fields["height"], fields["width"], self._channels * self._size
         steps = fields[f"{side}_pitch"], fields["x_step"], 1

@@ -147,10 +147,10 @@ def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | 
 
 
 def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> list[Node] | None:
-    """Return the operators that replace a chain; change and add the tensors that they need.
+    """Return the operators that replace a chain; None if a single TRANSPOSE cannot.
 
-    The only TRANSPOSE makes the result of the chain's last one, in another shape if a RESHAPE
-    follows. None if no TRANSPOSE can do that.
+    RESHAPEs may surround the TRANSPOSE. The tensors between the operators are added to `tensors`,
+    or change their shape there.
     """
     first, last = chain[0], chain[-1]
     *_others, transpose = (node for node in chain if node.op is Op.TRANSPOSE)

@@ -94,7 +94,7 @@ def _origin(program: Program) -> Origin:
 def _parts(
     network: Path, program: Program, wiring: Wiring, checksum: Callable[[Iterable[int]], int]
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of a network with their checksums, and lines that describe them."""
+    """Return the parts of a network that run on the engine, with checksums, and a description."""
     if program.variables:
         raise UserError(
             f"{network} keeps variables between calls, which a plug-in does not",

@@ -141,7 +141,7 @@ def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice)
 
 
 def _rows_of(tensor: Tensor, channels: slice) -> Array:
-    """Return the constants for some output channels of weights or of a bias."""
+    """Return the part of a layer's weights or bias that belongs to some output channels."""
     assert tensor.data is not None
     data = tensor.data if tensor.data.shape[0] > 1 else tensor.data.reshape(-1)
     return np.ascontiguousarray(data[channels])

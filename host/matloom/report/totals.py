@@ -8,7 +8,7 @@ from typing import Any
 from matloom.report.layers import LayerReport, LoopReport
 from matloom.report.report import Report
 
-#: Members of a report that are added up over its parts.
+#: Fields of a report that are sums over its parts.
 _SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
 
 

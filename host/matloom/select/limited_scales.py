@@ -107,9 +107,9 @@ class _Rule:
 
 
 def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | None:
-    """Return choices (7, channels) that give the expected results; None if a channel has none.
+    """Return POST's parameters (7, channels) for results; None if none were found for a channel.
 
-    `expected` has the result for each byte (256, channels).
+    `expected` (256, channels) has the result for each byte.
     """
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)

@@ -34,7 +34,7 @@ class Constant:
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of a tile."""
+        """Size of a tile in bytes."""
         return int(self.tiles.shape[2])
 
     @property

@@ -44,9 +44,10 @@ def spread_product(context: Context) -> ArrayStage | None:
 
 
 def _repeated_factor(context: Context) -> int | None:
-    """Return the index of the operand whose elements repeat along its last axes alone.
+    """Return the index of the operand that is broadcast along its trailing axes only.
 
-    None if there is none, or if elements repeat so rarely that they fill few of the columns.
+    None if neither operand is, if the engine or the operands' types do not allow it, or if the
+    copies of an element would fill too few of the array's columns.
     """
     columns, inputs = context.config.columns, context.inputs
     bytes_alone = all(tensor.data is None and tensor.dtype == "int8" for tensor in inputs)

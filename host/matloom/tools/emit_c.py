@@ -74,7 +74,7 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
 def _part(
     program: Program, name: str, buffers: dict[str, str], numbers: "itertools.count[int]"
 ) -> CProgram:
-    """Return a program in C with the programs of its loops, which get numbers from `numbers`."""
+    """Return a program and the programs of its loops, named ``inner_<n>`` with n from `numbers`."""
     loops = {}
     for step, programs in program.loops.items():
         names = [f"inner_{next(numbers)}" for _ in programs]

@@ -122,7 +122,7 @@ class _Design:
         return inner
 
     def _shared_functions(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
-        """Return the functions of the wires that a cone reads, if a table or PFUMX drives them."""
+        """Return, by wire, the functions of tables and PFUMX outside a cone that the cone reads."""
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
 

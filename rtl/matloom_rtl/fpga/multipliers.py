@@ -12,7 +12,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class _Product:
-    """A product in the chip: widths of the factors, whether each is signed, width of the result."""
+    """Multiplication in a multiplier block: width and sign of the factors, width of the result."""
 
     bits: tuple[int, int]
     result: int

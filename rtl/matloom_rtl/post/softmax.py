@@ -230,7 +230,7 @@ class Softmax(wiring.Component):
         return below
 
     def _gather(self, m: Module, arrives):
-        """Convert the lanes' results to signed bytes, and collect these into beats."""
+        """Convert the lanes' results to signed bytes, and pack the bytes into beats."""
         beats = self._config.lanes // self._ways
         count = Signal(range(max(2, beats)))
         last = count == beats - 1

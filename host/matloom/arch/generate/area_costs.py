@@ -36,6 +36,6 @@ def area_cost_table() -> str:
 
 
 def _difference(item: dict[str, Any], base: dict[str, Any], column: str) -> str:
-    """Return the signed change in the number of one kind of cell; a dash if there is none."""
+    """Return the change in the number of cells of one kind, with its sign, or a dash for none."""
     change = item["total"][column] - item.get("base", base["total"])[column]
     return f"{change:+,}" if change else "-"

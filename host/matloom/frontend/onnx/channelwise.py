@@ -42,7 +42,8 @@ class _Function:
     order:
         Order of axes in which `source` is read, with channels last.
     slopes:
-        float64 (channels,): factors; those of a PRelu apply to inputs below zero.
+        float64 (channels,): factor of each channel. The slopes of a PRelu multiply only negative
+        inputs.
     results:
         int64 (channels, 256): results of ONNX Runtime for all bytes, as int8, in ascending order.
     """

@@ -21,7 +21,7 @@ from matloom.kernels.registered import (
 
 
 def registered_node(node: Any) -> RegisteredOperator | None:
-    """Return the registration of a node's operator; None if it is not registered.
+    """Return the registered operator that a node uses, or None if there is none.
 
     Only operators of custom domains can be registered.
     """

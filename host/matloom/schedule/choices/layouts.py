@@ -88,9 +88,9 @@ def _keep_on_chip(rewrite: _StageRewrite) -> _Rewrite:
 
 
 def _chain_bands(segment: Segment, allowed: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with bands through chains of narrow layers, and the tensors in bands.
+    """Return the segment with chains of narrow layers on row bands, and the tensors in bands.
 
-    Unlike in other layouts, a tensor in bands may have several consumers.
+    `allowed`, the tensors with one consumer, is ignored: those in bands may have several.
     """
     outer = segment.sources.keys() | segment.results.keys() | segment.views.keys()
     inner = {stage.output for stage in segment.stages} - outer - segment.on_chip

@@ -191,10 +191,10 @@ def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
 def _fitting_width(
     stage: ArrayStage, limits: TilingParams, config: Config, width: int, blocks: int
 ) -> int:
-    """Return how many positions of a row of `width` fit the bytes of a tile; at least one.
+    """Return how many of a row's `width` positions fit in `limits.tile_bytes`, at least 1.
 
-    A tile may exceed its limit slightly if a row then has fewer tiles, because the limit is only a
-    fraction of the scratchpad. A limit below a quarter of the scratchpad is strict.
+    A tile may exceed the limit slightly if the row's `blocks` output blocks then need fewer tiles,
+    unless the limit is below a quarter of the scratchpad.
     """
     one, two = (
         _read_bytes(stage, limits, config, count) + count * stage.grid.position_bytes

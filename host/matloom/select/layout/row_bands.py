@@ -146,7 +146,7 @@ class RowBands(OnChipLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class SeparateBands(RowBands):
-    """Two bands without halo rows, for a reader that needs only the row of each position."""
+    """Two bands without halo rows, for a reader that needs no rows above or below its own."""
 
     @property
     def rows(self) -> int:

@@ -45,7 +45,7 @@ def interleave_image_planes(staged: StagedRun) -> StagedRun:
 
 
 def _plane_layout(staged: StagedRun, node: Node) -> ImagePlanes | None:
-    """Return the layout in which LOADs make the result of a TRANSPOSE; None if they cannot."""
+    """Return the layout in which LOADs replace a TRANSPOSE of planes; None if they cannot."""
     (number, *_constants), config = node.inputs, staged.config
     data, source = staged.graph.tensors[number], staged.names[number]
     outside = {staged.names[consumed] for consumed in staged.run.consumed}

@@ -18,9 +18,9 @@ _OUTSTANDING = 63
 class _MarkedInstruction:
     """One arbitrary instruction of the queue's unit, and its wait on each unit.
 
-    `need[u]` is the number of completions of unit u that are missing until the instruction may
-    start; it may start at 0 or less. The number never wraps: it is set when the instruction
-    arrives, and counts down until the instruction is the issued head and needs no more completions
+    `need[u]` is the number of completions of unit u before the instruction may start. At zero or
+    below, unit u no longer delays the instruction. The number never wraps: the arrival sets it, and
+    completions decrement it until the instruction is the issued head and needs no more completions
     of the unit (`reached[u]`).
     """
 

@@ -34,7 +34,7 @@ class _Parts:
     def reduce(self, op: str, name: str, **options: object) -> str:
         """Add a reduction of a value along the original's axes; return the name of its output.
 
-        `options` replace those of the original.
+        `options` override the original's attributes.
         """
         self.nodes.append(
             replace(

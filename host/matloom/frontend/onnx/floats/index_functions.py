@@ -7,11 +7,12 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
 from matloom.frontend.onnx.floats.evaluate import evaluate
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
-from matloom.ir.attributes import Activation, Arithmetic, Axis
+from matloom.ir.attributes import Axis
 from matloom.ir.graph import Array, Op
 
 #: Operators that compute each element of their output from the same element of their inputs.
@@ -24,7 +25,6 @@ _ELEMENTWISE = frozenset(
 )
 #: No change of type, int32 and int64 in `onnx.TensorProto.DataType`.
 _INTEGERS = (None, 6, 7)
-_PLAIN = Arithmetic(activation=Activation.NONE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,36 +166,36 @@ class IndexFunctions:
         return values.add(Op.GATHER, operands, Axis(axis=0))
 
     def _choose(self, node: FileNode) -> None:
-        """Convert Where with a function as its condition to a sum, as with a constant condition."""
-        values, function = self._values, self._found[node.source]
-        chosen = function.table.astype(bool)
-        rank = max(len(values.shape(name)) for name in (*node.inputs[1:], function.index))
-        terms = []
-        for name, where in zip(node.inputs[1:], (chosen, ~chosen), strict=True):
-            if values.is_constant(name):
-                number = values.constants[name].reshape(-1)
-                if len(number) != 1:
-                    raise Unsupported("chooses from a constant of several numbers")
-                table = np.where(where, number[0], 0)
-                terms += [self._in_rank(self._rows(function, table), rank)] if table.any() else []
-                continue
-            if name in self._found:
-                self._look_up(name)
-            factors = self._in_rank(self._rows(function, where), rank)
-            data = values.tensor_in_order(name, in_file_order(rank))
-            terms.append(values.add(Op.MUL, [data, factors], _PLAIN))
-        made, *more = terms
-        for other in more:
-            made = values.add(Op.ADD, [made, other], _PLAIN, name=node.output)
-        self._hold(node.output, made)
+        """Convert Where with a function as its condition to a sum of what it chooses."""
+        chosen = self._found[node.source].table.astype(bool)
+        both = self._term(node, 1, chosen), self._term(node, 2, ~chosen)
+        terms = tuple(name for name in both if name)
+        op = "Add" if len(terms) > 1 else "Identity"
+        ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
-    def _in_rank(self, number: int, rank: int) -> int:
-        """Return a tensor with axes of length one in front."""
-        shape = self._values.builder.tensors[number].shape
-        if len(shape) == rank:
-            return number
-        full = (1,) * (rank - len(shape)) + shape
-        return self._values.builder.add(Op.RESHAPE, [number], shape=full)
+    def _term(self, node: FileNode, place: int, chosen: Array) -> str:
+        """Return the name of an operand of Where with zeros where it is not chosen.
+
+        The name is empty if all is zero.
+        """
+        values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
+        number = np.array(1)
+        if values.is_constant(name):
+            number = values.constants[name]
+            if number.size != 1:
+                raise Unsupported("chooses from a constant of several numbers")
+        elif name in self._found:
+            self._look_up(name)
+        table = np.where(chosen, number.reshape(-1)[0], 0)
+        if not table.any():
+            return ""
+        self._hold(term, self._rows(self._found[node.source], table))
+        if values.is_constant(name):
+            return term
+        product = f"{term}/product"
+        product_node = replace(node, op="Mul", inputs=(name, term), outputs=(product,))
+        ELEMENTWISE["Mul"](values, product_node)
+        return product
 
 
 def _table(node: FileNode, given: Mapping[str, Array]) -> Array:

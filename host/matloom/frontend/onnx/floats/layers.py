@@ -172,7 +172,7 @@ def _add_convolution(
 def _add_grouped_convolution(
     values: FloatValues, number: int, weights: Array, node: FileNode, common: dict[str, Any]
 ) -> int:
-    """Add a CONV_2D for each group of channels; return the number of their concatenation."""
+    """Add a CONV_2D for each group of channels, and concatenate them; return the tensor number."""
     groups, channels = int(node.options["group"]), values.builder.tensors[number].shape[3]
     sizes = (channels // groups,) * groups
     shape = (*values.builder.tensors[number].shape[:3], sizes[0])

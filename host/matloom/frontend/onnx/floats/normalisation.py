@@ -98,7 +98,7 @@ def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
 def _has_groups(image: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Return whether a value's channels are groups of the channels of an image.
 
-    `image` is the shape of the image, and `shape` is that of the same elements as a value.
+    `image` is the shape of the image, and `shape` the shape to which it was flattened.
     """
     return len(shape) == _LINE_RANK and shape[0] == image[0] and image[1] % shape[1] == 0
 

@@ -1,1 +1,1 @@
-"""Writes graphs as ONNX files, quantised tensors between QuantizeLinear and DequantizeLinear."""
+"""Writes ONNX files, in which QuantizeLinear and DequantizeLinear surround quantised tensors."""
