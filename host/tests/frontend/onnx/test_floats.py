@@ -399,7 +399,14 @@ def otherwise(file, scores):
     return file.add("Where", rows, scores, number(file, 0.5, np.float32))
 
 
-@pytest.mark.parametrize("use", [added_mask, chosen_mask, weighted_rows, otherwise])
+def never(file, scores):
+    """No index is 50, so that only zeros are left."""
+    rows = file.add("Reshape", "image", file.constant(np.array([1, 6, 1])))
+    wanted = file.add("Equal", rows, number(file, 50))
+    return file.add("Where", wanted, scores, number(file, 0, np.float32))
+
+
+@pytest.mark.parametrize("use", [added_mask, chosen_mask, weighted_rows, otherwise, never])
 def test_functions_of_indices_are_tables(use):
     content, given = tokens(use)
     graph = frontend.load_floats(content)

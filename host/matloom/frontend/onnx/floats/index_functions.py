@@ -176,7 +176,7 @@ class IndexFunctions:
     def _term(self, node: FileNode, place: int, chosen: Array) -> str:
         """Return the name of an operand of Where with zeros where it is not chosen.
 
-        The name is empty if all is zero.
+        The name is empty for a constant of which nothing but zeros is left.
         """
         values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
         number = np.array(1)
@@ -187,7 +187,7 @@ class IndexFunctions:
         elif name in self._found:
             self._look_up(name)
         table = np.where(chosen, number.reshape(-1)[0], 0)
-        if not table.any():
+        if values.is_constant(name) and not table.any():
             return ""
         self._hold(term, self._rows(self._found[node.source], table))
         if values.is_constant(name):
