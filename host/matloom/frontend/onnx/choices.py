@@ -154,8 +154,8 @@ def _choose(
 ) -> int:
     """Return the tensor number of a choice between tensor `number` and constants.
 
-    `choice` is where elements are chosen, and the constants for all other places; `scale` is the
-    quantisation of all these.
+    `choice` is the mask of elements that are taken from the tensor, and the constants for the
+    others; `scale` is the quantisation of tensor, constants and result.
     """
     zero = np.int8(scale.zero_point[0])
     factors = np.ascontiguousarray(choice[0]).astype(np.int8)

@@ -45,7 +45,11 @@ class GraphReader:
         self._claims: list[Claim] = []
 
     def graph(self) -> Graph:
-        """Return the graph: operators of the engine and parts for ONNX Runtime, or one part."""
+        """Return the graph of the model.
+
+        It has operators of the engine and parts for ONNX Runtime, or a single part for ONNX
+        Runtime.
+        """
         try:
             graph = self._mixed_graph()
             verify(graph, self.name)

@@ -112,7 +112,7 @@ def add_function(
     name: str,
     candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> int:
-    """Add operators that map int8 bytes as a table does; return the number of the result.
+    """Add operators that map int8 bytes as a table does; return the tensor number of the result.
 
     The first of these that computes the table is added: none at all, one of `candidates`, QUANTIZE,
     a convolution with one multiplier, LOOKUP.

@@ -62,18 +62,18 @@ class Values:
         self._provided: set[str] = set()
 
     def provide(self, name: str) -> int:
-        """Record that an input or an opaque operator makes a value; return its tensor number."""
+        """Record that an input or an opaque operator makes a value; return its number."""
         self._provided.add(name)
         return self._file_tensor(name)
 
     def opaque_output(self, name: str) -> int:
-        """Record that an opaque operator makes a value, which may be unknown; return its number."""
+        """Record that an opaque operator makes a value, known or not; return its tensor number."""
         if name in self.known:
             return self.provide(name)
         return self.numbers[name]
 
     def file_tensor(self, name: str) -> int:
-        """Return the number of a value's tensor in the file's type and order, made if necessary."""
+        """Return the number of a value's tensor in the file's type and order; add it if missing."""
         if name not in self._provided:
             self._provided.add(name)
             value = self.known[name]
@@ -95,7 +95,7 @@ class Values:
         return len(self.operators), frozenset(self._provided), held
 
     def undo(self, mark: tuple[int, frozenset[str], dict[str, dict[Order, int]]]) -> None:
-        """Remove all operators added since `mark` was returned, and what values they made."""
+        """Remove the operators added since `mark` was returned, and forget the values they made."""
         length, there, held = mark
         del self.operators[length:]
         self._provided = set(there)

@@ -71,8 +71,8 @@ def _add_layer(
 ) -> int:
     """Add the operator of a layer, or one for each group of channels; return the output's number.
 
-    `number` is the input, `arrays` are weights, biases and multipliers, `shape` is that of the
-    output.
+    `kind` is the operator and its attributes, `number` is the input, `arrays` are weights, biases
+    and multipliers, `shape` is that of the output.
     """
     name, (op, attributes) = layer.output, kind
     signed = as_int8(layer.output_quantisation, values.known[name].dtype)

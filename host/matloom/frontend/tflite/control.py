@@ -90,7 +90,7 @@ def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
 
 
 def _types_and_shapes(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return the types, as numbers of the format, and the shapes of the tensors `ends`."""
+    """Return the types, as numbers of the format, and the shapes of tensors, given by number."""
     tables = [part.subgraph.Tensors(number) for number in ends]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
 

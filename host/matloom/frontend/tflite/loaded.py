@@ -33,7 +33,7 @@ _Reader = Callable[[Any], tuple[int, ...]]
 
 
 def _padding(table: Any) -> tuple[int, ...]:
-    """Return padding and strides; the runtime's numbers of paddings begin with 1."""
+    """Return padding and strides; LiteRT holds the padding as the file's number plus 1."""
     return (table.Padding() + 1, table.StrideW(), table.StrideH())
 
 
@@ -84,7 +84,7 @@ _PARAMETERS: dict[int, tuple[type, _Reader]] = {
 
 
 def _bits(value: float) -> int:
-    """Return the bits of a number as float32."""
+    """Return the bit pattern of a number as float32."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 

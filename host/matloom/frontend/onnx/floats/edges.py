@@ -29,7 +29,7 @@ def extend(
 
 
 def join(values: FloatValues, parts: Sequence[int], axis: int) -> int:
-    """Return the number of the concatenation of tensors along an axis."""
+    """Return the tensor number of the concatenation of tensors along an axis."""
     while len(parts) > 1:
         groups = [parts[at : at + MOST_JOINED] for at in range(0, len(parts), MOST_JOINED)]
         parts = [

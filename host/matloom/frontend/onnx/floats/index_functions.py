@@ -109,7 +109,7 @@ class IndexFunctions:
         return False
 
     def _move(self, node: FileNode) -> bool:
-        """Move the index instead of its function."""
+        """Convert a move of a function of an index: the index is moved instead. Returns True."""
         function, moved = self._found[node.source], f"{node.output}/index"
         inputs = (function.index, *node.inputs[1:])
         MOVES[node.op](self._values, replace(node, inputs=inputs, outputs=(moved,)))
@@ -150,7 +150,7 @@ class IndexFunctions:
         return np.arange(self._lengths[base])
 
     def _look_up(self, name: str) -> None:
-        """Convert a function to a GATHER of its numbers."""
+        """Convert a function of an index to a GATHER from the table of its results."""
         if name not in self._values.held:
             self._hold(name, self._rows(self._found[name], self._found[name].table))
 
@@ -159,7 +159,7 @@ class IndexFunctions:
         self._values.hold(name, in_file_order(rank), number)
 
     def _rows(self, function: _IndexFunction, table: Array) -> int:
-        """Return the number of a tensor with the numbers of a table for an index."""
+        """Return the number of a tensor that holds, for each index, its number in a table."""
         values = self._values
         operands = [values.builder.constant(np.asarray(table, np.float32))]
         operands.append(values.in_file_order(function.index))
@@ -174,9 +174,10 @@ class IndexFunctions:
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
     def _term(self, node: FileNode, place: int, chosen: Array) -> str:
-        """Return the name of an operand of Where with zeros where it is not chosen.
+        """Return the name of an operand of Where, set to zero where it is not chosen.
 
-        The name is empty for a constant of which nothing but zeros is left.
+        `place` is the operand's input index. The name is empty for a constant that becomes all
+        zeros.
         """
         values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
         number = np.array(1)

@@ -12,7 +12,7 @@ from matloom.ir.graph import Op
 
 
 def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> int:
-    """Return the number of an image enlarged by whole factors with linear interpolation.
+    """Return the tensor number of an image enlarged by whole factors with linear interpolation.
 
     Beyond the edges of the image, its outer rows and columns repeat. To enlarge by a factor of f,
     each position is repeated f times, and then averaged with its neighbours: over f positions if f

@@ -162,7 +162,7 @@ def _add_convolution(
 ) -> int:
     """Add a CONV_2D with weights (outputs, inputs, height, width); return the output's number.
 
-    `common` are attributes.
+    `common` are its attributes.
     """
     filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
     operands = [number, values.builder.constant(filters), *bias]

@@ -207,8 +207,8 @@ def _replace_axis(
 ) -> tuple[int, Order]:
     """Replace one axis of a tensor by several axes, or by none.
 
-    Returns the number of the new tensor, and the order of its axes. `shapes` are the shapes before
-    and after in the file's order; `axis` is the axis in that order.
+    Returns the number of the new tensor, and the order of its axes. `shapes` are the shapes
+    before and after in the file's order; `axis` is the axis in that order.
     """
     before, after = shapes
     added = len(after) - len(before)

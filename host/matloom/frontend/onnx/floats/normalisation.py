@@ -143,9 +143,9 @@ def _group_normalisation(values: FloatValues, node: FileNode) -> None:
 
 
 def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: float) -> int:
-    """Return the number of an image with channels last, of which groups of channels are normalised.
+    """Return the tensor number of an image whose groups of channels are normalised.
 
-    A dense layer averages the means of the channels of each group.
+    The image has channels last. A dense layer averages the means of the channels of each group.
     """
     channels = values.builder.tensors[number].shape[-1]
     same = np.kron(np.eye(groups), np.ones((channels // groups,) * 2))
@@ -160,7 +160,7 @@ def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: fl
 
 
 def _group_means(values: FloatValues, number: int, weights: Array) -> int:
-    """Return the number of the means of channels over all positions, multiplied by a matrix.
+    """Return the tensor number of the means of channels over all positions, multiplied by a matrix.
 
     `weights` (channels, channels) is the matrix.
     """

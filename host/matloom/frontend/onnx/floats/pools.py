@@ -34,7 +34,7 @@ def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
 
 
 def _pad(values: FloatValues, number: int, padding: Padding) -> int:
-    """Return the number of an image with zeros around it, which the average then includes."""
+    """Return the tensor number of an image with zeros around it, which an average includes."""
     if padding == NO_PADDING:
         return number
     edges = Pad(

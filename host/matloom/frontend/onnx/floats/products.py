@@ -40,7 +40,7 @@ def _einsum(values: FloatValues, node: FileNode) -> None:
     }
 
     def matrices(side: int, *groups: Sequence[str]) -> int:
-        """Return the number of an operand in which each group of axes is one axis.
+        """Return the tensor number of an operand, reshaped so that each group of axes is one axis.
 
         `side` is 0 for the first operand, 1 for the second.
         """
@@ -114,7 +114,7 @@ def _attention(values: FloatValues, node: FileNode) -> None:
 
 
 def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
-    """Return the number of queries, keys or values (images, heads, positions, channels).
+    """Return the tensor number of queries, keys or values (images, heads, positions, channels).
 
     In the file, the channels of all heads may be one axis. `place` is the index of the input, and
     `count` is the name of the attribute with the number of heads.
@@ -131,7 +131,7 @@ def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
 
 
 def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
-    """Return the numbers of the masks to add to scores of shape (..., rows, columns).
+    """Return the tensor numbers of the masks to add to scores of shape (..., rows, columns).
 
     Raises
     ------

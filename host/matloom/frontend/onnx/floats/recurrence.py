@@ -78,9 +78,9 @@ def _functions(node: FileNode, direction: int) -> list[Op]:
 
 
 def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: int) -> int | None:
-    """Return the number of the state (1, batch, cells) before the first step; None if it is zero.
+    """Return the tensor number of the state (1, batch, cells) before the first step, or None.
 
-    `name` is the input with the states of all directions; it may be empty.
+    None means zeros. `name` is the input with the states of all directions; it may be empty.
     """
     if not name:
         return None
@@ -91,7 +91,7 @@ def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: 
 
 
 def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:
-    """Return the number of the part of a tensor from index `begin` along an axis."""
+    """Return the tensor number of the part of a tensor from index `begin` along an axis."""
     shape = values.builder.tensors[number].shape
     if shape[axis] == size:
         return number
@@ -147,7 +147,7 @@ class _Cell:
         self._recurrent = self._layer(weights[1])
 
     def _layer(self, weights: Array, bias: Array | None = None) -> list[int]:
-        """Return the numbers of constants for weights (outputs, inputs) and, if given, a bias."""
+        """Return the tensor numbers of constant weights (outputs, inputs) and, if given, a bias."""
         return [self._constant(each) for each in ([weights] if bias is None else [weights, bias])]
 
     def _constant(self, data: Array) -> int:
@@ -158,8 +158,8 @@ class _Cell:
     ) -> tuple[int, Sequence[int]]:
         """Add all steps for data (steps, batch, inputs).
 
-        Returns the number of the outputs of all steps, (steps, batch, cells), and those of the
-        state after the last step. An item of `state` is None if it is zero.
+        Returns the tensor number of the outputs of all steps, (steps, batch, cells), and those of
+        the state after the last step. An item of `state` is None if it is zero.
         """
         products = self._product(number, self._data)
         steps = self._values.builder.tensors[number].shape[0]
@@ -173,7 +173,7 @@ class _Cell:
         return join(self._values, rows, 0), after[-1]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step, and return the numbers of the state after it; the first is the output.
+        """Add a step, and return the tensor numbers of the state after it; the first is the output.
 
         `row` are the step's products of the input and the weights (1, batch, gates times cells).
         """
@@ -183,7 +183,7 @@ class _Cell:
         return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
 
     def _sum(self, first: int, second: int | None) -> int:
-        """Return the number of a sum; `first` if `second` is None, which means zero."""
+        """Return the tensor number of a sum; `first` if `second` is None, which means zero."""
         return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
@@ -194,18 +194,18 @@ class _Cell:
         return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
 
     def _scale(self, first: int, second: int | None) -> int | None:
-        """Return the number of a product; None, which means zero, if `second` is None."""
+        """Return the tensor number of a product; None, which means zero, if `second` is None."""
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
-        """Return the number of the sums of all gates; `hidden` is the previous output, or None."""
+        """Return the tensor number of all gates' sums; `hidden` is the previous output or None."""
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
     def _apply(self, function: int, number: int) -> int:
         return self._add(self._functions[function], [number])
 
     def _gate(self, gates: int, first: int, count: int = 1) -> int:
-        """Return the number of `count` gates from index `first`, out of a tensor of all gates."""
+        """Return the tensor number of `count` gates from index `first`, cut out of all `gates`."""
         return _part(self._values, gates, 2, first * self._cells, count * self._cells)
 
 
@@ -215,7 +215,7 @@ class _Rnn(_Cell):
     gates = 1
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the number of its output, which is the state."""
+        """Add a step; return the tensor number of its output, which is the state."""
         return (self._apply(0, self._gates(row, state[0])),)
 
 
@@ -229,7 +229,7 @@ class _Lstm(_Cell):
     gates = 4
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the numbers of its output and its cell."""
+        """Add a step; return the tensor numbers of its output and its cell."""
         hidden, before = state
         gates = self._gates(row, hidden)
         opened = self._apply(0, self._gate(gates, 0, 3))
@@ -275,7 +275,7 @@ class _Gru(_Cell):
         return [update, reset, -update, hidden]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the number of its output, which is the state."""
+        """Add a step; return the tensor number of its output, which is the state."""
         (hidden,) = state
         again = None if hidden is None else self._product(hidden, self._recurrent)
         outer = again if again is None or self._early else self._gate(again, 0, 3)

@@ -115,7 +115,7 @@ class FloatValues:
         return self.held[name]
 
     def operands(self, names: Sequence[str], order: Order) -> list[int]:
-        """Return the numbers of an operator's operands with their axes in an order.
+        """Return the tensor numbers of an operator's operands with their axes in an order.
 
         The operator must broadcast: the repetitions of Expand are left out if another operand has
         the full shape.
@@ -202,11 +202,11 @@ class FloatValues:
         name: str = "",
         shape: tuple[int, ...] | None = None,
     ) -> int:
-        """Add an operator; return the number of its output, which is always float32."""
+        """Add an operator; return the tensor number of its output, which is always float32."""
         return self.builder.add(op, inputs, attributes, name=name, shape=shape)
 
     def number(self, value: float) -> int:
-        """Add a constant of one element; return its tensor number."""
+        """Add a constant of one element; return its number."""
         return self.builder.constant(np.array([value], np.float32))
 
     def _reorder(self, number: int, before: Order, after: Order) -> int:

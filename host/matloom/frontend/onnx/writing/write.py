@@ -14,11 +14,11 @@ _WRITERS = {**LAYERS, **OTHERS}
 
 
 def write_onnx(graph: Graph) -> bytes:
-    """Return the content of an ONNX file that holds `graph`; its ends are float32, or indices.
+    """Return the content of an ONNX file that holds `graph`.
 
-    Tensors of 8-bit integers are written between QuantizeLinear and DequantizeLinear, which ONNX
-    Runtime and Matloom turn into integer operators. Images have channels first inside the file;
-    inputs and outputs keep their shapes.
+    Its inputs and outputs are float32, or indices; they keep their shapes, while images have
+    channels first inside the file. Tensors of 8-bit integers are written between QuantizeLinear and
+    DequantizeLinear, which ONNX Runtime and Matloom turn into integer operators.
 
     Raises
     ------
