@@ -18,9 +18,10 @@ from matloom.schedule.segment import Segment
 
 
 def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the schedule of a plan; a long plan gets buffers in separate banks if that fits.
+    """Return the schedule of a plan.
 
-    To emit both and compare them would take too long.
+    A long plan gets buffers in separate banks if they fit, because it would take too long to emit
+    both and compare them.
     """
     params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
     if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
@@ -32,8 +33,8 @@ def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Sche
 def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
     """Return a schedule with buffers in different banks, or the reason why it does not fit.
 
-    None if the known schedule has them already or keeps weights on chip, or if POST and STORE
-    seldom wait for a bank.
+    Returns None if `current` has such buffers already or keeps weights on chip, or if POST and
+    STORE seldom wait for a bank in it.
     """
     params, prediction = current.plan.params, current.prediction
     if params.avoid_conflicts or params.keeps_weights:
@@ -78,9 +79,9 @@ def try_separate_results(
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
 
-    None if the known schedule, made from `params`, has no such results or takes long to plan again.
-    None also if EXEC and POST often idle, because a schedule that keeps more tensors in external
-    memory would then not be faster.
+    Returns None if no results overwrite inputs in `current`, the schedule made from `params`, or if
+    it takes long to plan again. Returns None also if EXEC and POST often idle, because a schedule
+    that keeps more tensors in external memory would then not be faster.
     """
     current_params, prediction = current.plan.params, current.prediction
     # Separate results save more than separate banks, so this comparison may take longer.

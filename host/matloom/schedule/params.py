@@ -117,8 +117,8 @@ class TilingParams:
         Ends of the producer's tiles, in bytes of the input of an element-wise stage, whose tiles
         should end at the same places. Empty if that does not matter.
     turn_rows:
-        Output rows that the stage makes before the other stage continues, if it takes turns with
-        the stage before or after it; otherwise 0.
+        Number of output rows that the stage makes before the other stage continues, if it takes
+        turns with the stage before or after it; otherwise 0.
     """
 
     weights: Weights

@@ -72,7 +72,7 @@ def copy_panels(
     tensors:
         Names of the matrices and of the panels.
     shape:
-        Rows of a matrix, and bytes of a row.
+        Number of rows of a matrix, and size in bytes of a row.
     """
     full, tail = divmod(panels.columns, panels.width)
     at_once = panels.block_bytes <= _LONGEST_STEP

@@ -54,7 +54,7 @@ class Convolution:
     bias:
         int32 (channels,).
     macs:
-        Multiply-accumulates of the operator, if they differ from those of the filters.
+        Number of multiply-accumulates of the operator, if they differ from those of the filters.
     place:
         Function that returns the layout of the outputs in a tensor shared with other stages; None
         for a separate tensor.
@@ -98,12 +98,12 @@ class Convolution:
 
     @property
     def input_element_bytes(self) -> int:
-        """Bytes of an input element."""
+        """Size in bytes of an input element."""
         return 2 if self.mode == "i16xi8" else 1
 
     @property
     def all_macs(self) -> int:
-        """Multiply-accumulates of the operator."""
+        """Number of multiply-accumulates of the operator."""
         positions = self.window.images * self.window.out_height * self.window.out_width
         return positions * self.filters.size if self.macs is None else self.macs
 

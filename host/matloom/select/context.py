@@ -104,7 +104,7 @@ class Context:
 
     @property
     def tile_unit(self) -> int:
-        """Bytes of a row of the output if it is an image, else of the whole output."""
+        """Size in bytes of a row of the output if it is an image, else of the whole output."""
         return tile_unit(self.output)
 
     def buffer_name(self, suffix: str) -> str:
@@ -186,6 +186,6 @@ def constant_post(value: int) -> dict[str, int]:
 
 
 def tile_unit(tensor: Tensor) -> int:
-    """Return the bytes of a row of an image, or of the whole tensor if it is not one."""
+    """Return the size in bytes of a row of an image, or of the whole tensor if it is not one."""
     shape, size = tensor.shape, tensor.size_bytes
     return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size

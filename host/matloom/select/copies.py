@@ -71,10 +71,10 @@ class CopiedAxis:
 
 
 def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
-    """Return the positions per row, and bytes per position, for a copy of rows of `size` bytes.
+    """Return the positions per row, and the bytes per position, that copy rows fastest.
 
-    A position has one block, and as many bytes as possible, unless a single position of several
-    blocks is clearly faster.
+    A row has `size` bytes. A position has one block, and as many bytes as possible, unless a single
+    position of several blocks is clearly faster.
     """
     block = min(config.rows, config.columns)
     blocks = -(-size // block)

@@ -20,11 +20,11 @@ class Walk(Protocol):
 
     @property
     def steps(self) -> int:
-        """Reduction steps of one output block."""
+        """Number of reduction steps of one output block."""
 
     @property
     def kernel_rows(self) -> int:
-        """Input rows that an output row reads."""
+        """Number of input rows that an output row reads."""
 
     @property
     def kernel_row_step(self) -> int:
@@ -32,11 +32,11 @@ class Walk(Protocol):
 
     @property
     def y_step(self) -> int:
-        """Input rows between output rows."""
+        """Distance in input rows between output rows."""
 
     @property
     def oc_step(self) -> int:
-        """Bytes of the input between output blocks; 0 if all read the same."""
+        """Distance in bytes of the input between output blocks; 0 if all read the same."""
 
     @property
     def weights_fixed(self) -> bool:
@@ -73,7 +73,7 @@ class Walk(Protocol):
         rows:
             Rows of outputs, as for `fields`.
         block_bytes:
-            Bytes of the weights of an output block.
+            Size in bytes of the weights of an output block.
         """
 
 
@@ -110,7 +110,7 @@ class LoopNest(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Reduction steps of one output block."""
+        """Number of reduction steps of one output block."""
         return self.kernel_rows * self.kernel_cols * self.blocks
 
     @property
@@ -119,7 +119,7 @@ class LoopNest(SingleSums):
         return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        """Return the number of vectors that a step streams for `height` rows of `width` outputs."""
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:

@@ -24,12 +24,12 @@ class Constant:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tiles."""
+        """Size in bytes of all tiles."""
         return self.tiles.nbytes
 
     @property
     def steps(self) -> int:
-        """Steps of an output block that have tiles of their own."""
+        """Number of steps of an output block that have tiles of their own."""
         return int(self.tiles.shape[1])
 
     @property
@@ -39,11 +39,11 @@ class Constant:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of the tiles of an output block."""
+        """Size in bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks.
+        """Return the size in bytes of a chunk of `blocks` output blocks.
 
         It has their steps from `first_step` to `end_step` (exclusive).
         """
@@ -82,31 +82,31 @@ class SharedTail:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all weights."""
+        """Size in bytes of all weights."""
         return self.whole.nbytes + self.tails.nbytes
 
     @property
     def steps(self) -> int:
-        """Steps of an output block."""
+        """Number of steps of an output block."""
         return self.whole.steps + 1
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of a tile."""
+        """Size in bytes of a tile."""
         return self.whole.tile_bytes
 
     @property
     def tail_bytes(self) -> int:
-        """Bytes of the last step of an output block."""
+        """Size in bytes of the last step of an output block."""
         return int(self.tails.shape[1])
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of all steps of an output block."""
+        """Size in bytes of all steps of an output block."""
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of a chunk of `blocks` output blocks.
+        """Return the size in bytes of a chunk of `blocks` output blocks.
 
         It has their steps from `first_step` to `end_step` (exclusive). The rows of the last step
         take a tile at least, because EXEC reads whole tiles.
@@ -197,12 +197,12 @@ class Computed:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensor."""
+        """Size in bytes of the tensor."""
         return self.layout.size
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of the tiles of an output block."""
+        """Size in bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
     @property
@@ -221,7 +221,7 @@ class Computed:
         return at + block * self.block_bytes + step * self.tile_bytes
 
     def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the bytes of the constants, which all blocks and steps share."""
+        """Return the size in bytes of the constants, which all blocks and steps share."""
         return len(self.constants)
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:

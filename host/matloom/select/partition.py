@@ -33,7 +33,10 @@ class HostRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """The runs in order, and the root of each tensor: the tensor whose bytes it shares."""
+    """The runs of the engine and of the host in order, and the root of each tensor.
+
+    The root is the tensor whose bytes a tensor shares, by number of both.
+    """
 
     runs: tuple[EngineRun | HostRun, ...]
     roots: dict[int, int]

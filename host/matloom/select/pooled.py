@@ -43,23 +43,23 @@ class PooledWalk:
 
     @property
     def steps(self) -> int:
-        """Reduction steps of one output block."""
+        """Number of reduction steps of one output block."""
         return self.inner.steps
 
     @property
     def kernel_rows(self) -> int:
-        """Input rows that an output row reads."""
+        """Number of input rows that an output row reads."""
         inner = self.inner
         return (inner.kernel_rows - 1) * inner.kernel_row_step + inner.y_step * (SIDE - 1) + 1
 
     @property
     def y_step(self) -> int:
-        """Input rows between output rows."""
+        """Distance in input rows between output rows."""
         return SIDE * self.inner.y_step
 
     @property
     def oc_step(self) -> int:
-        """Bytes of the input between output blocks; 0 if all read the same."""
+        """Distance in bytes of the input between output blocks; 0 if all read the same."""
         return self.inner.oc_step
 
     @property

@@ -17,7 +17,7 @@ class WindowShape:
     number:
         Value of the field `window_shape` of EXEC.
     lines, taps:
-        Kernel rows that a step covers, and taps of each.
+        Number of kernel rows that a step covers, and number of taps of each.
     last_rows:
         The row of the array with the last tap of each line, the oldest line first.
     """

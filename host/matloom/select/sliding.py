@@ -30,11 +30,11 @@ class SlidingWindow(SingleSums):
     shape:
         The lines that a step covers.
     in_width, depth:
-        Positions of an input row, and bytes of a position.
+        Number of positions of an input row, and size in bytes of a position.
     kernel_rows, kernel_width, y_step, stride_x, pad_top, pad_left:
         Shape of the convolution.
     oc_step:
-        Channels of an output block.
+        Number of channels of an output block.
     """
 
     shape: WindowShape
@@ -64,12 +64,12 @@ class SlidingWindow(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Reduction steps of one output block."""
+        """Number of reduction steps of one output block."""
         return self._row_steps * self._column_steps
 
     @property
     def _empty_rows(self) -> int:
-        """Rows of zero weights before the first kernel row."""
+        """Number of rows of zero weights before the first kernel row."""
         return self._row_steps * self.shape.lines - self.kernel_rows
 
     @property

@@ -30,11 +30,11 @@ class _Axis:
     Members
     -------
     taps:
-        Taps of a window.
+        Number of taps of a window.
     unit:
         Distance between taps of a window, and between outputs, in rows or positions.
     kernel, dilation:
-        Taps of the kernel, and the distance between them: 1 or `unit`.
+        Number of taps of the kernel, and the distance between them: 1 or `unit`.
     """
 
     taps: int
@@ -84,15 +84,15 @@ class SpacedWindow(SingleSums):
     y, x:
         The windows along the image's rows and along a row.
     x_skip:
-        Vectors of a line skipped between two outputs.
+        Number of vectors of a line skipped between two outputs.
     in_width:
-        Positions of an input row.
+        Number of positions of an input row.
     depth:
-        Bytes of a position.
+        Size in bytes of a position.
     pad_top, pad_left, pad_value:
         Padding before the first row and position, and its signed value.
     oc_step:
-        Channels of an output block.
+        Number of channels of an output block.
     """
 
     shape: WindowShape
@@ -113,21 +113,21 @@ class SpacedWindow(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Reduction steps of one output block."""
+        """Number of reduction steps of one output block."""
         return self.y.steps * self.x.steps
 
     @property
     def kernel_rows(self) -> int:
-        """Input rows that an output row spans, including those between its taps."""
+        """Number of input rows that an output row spans, including those between its taps."""
         return self.y.span
 
     @property
     def y_step(self) -> int:
-        """Input rows between output rows."""
+        """Distance in input rows between output rows."""
         return self.y.unit
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        """Return the number of vectors that a step streams for `height` rows of `width` outputs."""
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:

@@ -44,7 +44,7 @@ class ArrayStage:
     mode:
         Number format of the products, one of `MAC_MODES`.
     element_bytes:
-        Bytes of an output element.
+        Size in bytes of an output element.
     table:
         Lookup table applied last, uint8 (256,), indexed by the unsigned byte; or tables by channel,
         uint8 (blocks, columns, 256); None for no table.
@@ -91,7 +91,7 @@ class ArrayStage:
 
     @property
     def steps(self) -> int:
-        """Reduction steps of an output block."""
+        """Number of reduction steps of an output block."""
         return self.loop_nest.steps
 
     @property
@@ -148,22 +148,22 @@ class ArrayStage:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights."""
+        """Size in bytes of all weights."""
         return self.weights.nbytes
 
     @property
     def weight_tile_bytes(self) -> int:
-        """Bytes of a weight tile."""
+        """Size in bytes of a weight tile."""
         return self.weights.tile_bytes
 
     @property
     def weight_block_bytes(self) -> int:
-        """Bytes of the weights of an output block."""
+        """Size in bytes of the weights of an output block."""
         return self.weights.block_bytes
 
     @property
     def block_bytes(self) -> int:
-        """Bytes that LOADs bring from the image for an output block: weights and parameters."""
+        """Number of bytes that LOADs bring for an output block: weights and parameters."""
         weights = 0 if self.computed is not None else self.weight_block_bytes
         return weights + int(self.params.shape[1])
 
@@ -264,7 +264,7 @@ class ArrayStage:
 
     @property
     def accumulators_per_block(self) -> int:
-        """Blocks of array columns per output block."""
+        """Number of blocks of array columns per output block."""
         return 2 if self.mode in NARROW_MODES else 1
 
     @property
@@ -291,7 +291,7 @@ class ArrayStage:
 
     @property
     def size(self) -> int:
-        """Bytes of the output, per limb."""
+        """Size in bytes of the output, per limb."""
         return self.grid.size
 
 

@@ -82,7 +82,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
 
 
 def _streamed_vectors(stages: list[ArrayStage]) -> int:
-    """Return the vectors that stages stream."""
+    """Return the number of vectors that stages stream."""
     return sum(
         each.steps
         * each.grid.blocks
@@ -157,10 +157,10 @@ def _stage(
     *,
     whole_rows: bool = False,
 ) -> ArrayStage:
-    """Return the convolution with filters `taps` that makes a phase of rows and one of columns.
+    """Return the convolution that makes the outputs of a phase of rows and a phase of columns.
 
-    `taps` may have a set of filters for each of several phases. `whole_rows` is as in
-    `Convolution`.
+    `taps` are its filters, which may be a set for each of several phases; `place` makes the layout
+    of the outputs. `whole_rows` is as in `Convolution`.
     """
     attributes = context.node.attributes_as(TransposeConv)
     images, in_height, in_width, depth = context.inputs[0].shape

@@ -23,14 +23,18 @@ _TILES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SlopedWalk(LoopNest):
-    """Loop nest over positions, with two EXECs for each tile.
+    """Loop nest of a LEAKY_RELU over positions, with two EXECs for each tile.
 
-    The first one computes the steep sum and adds a constant, which it reads as a tap outside of the
-    row. The second one computes the shallow sum, and keeps the larger of both.
+    The first EXEC computes ``steep * byte + offset * outside`` (`TwoSlopes`): it reads the byte
+    `outside` as a tap outside of the row. The second EXEC computes ``shallow * byte``, and keeps
+    the larger of both sums.
     """
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the vectors that both EXECs stream for `height` rows of `width` outputs."""
+        """Return the number of vectors that both EXECs stream for `height` rows of outputs.
+
+        A row has `width` outputs.
+        """
         return _TILES * height * width
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:

@@ -29,7 +29,7 @@ class Reads:
     runs, run_step:
         Number of runs of bytes, and bytes from the start of one to the start of the next.
     vectors:
-        Vectors of a run.
+        Number of vectors of a run.
     """
 
     first: int
@@ -40,7 +40,7 @@ class Reads:
 
     @property
     def steps(self) -> int:
-        """Vectors of a position that each output block reads."""
+        """Number of vectors of a position that each output block reads."""
         return self.runs * self.vectors
 
     def gather(self, matrix: Array, rows: int, block: int) -> Array:
@@ -53,7 +53,7 @@ class Reads:
         matrix:
             int8 (kernel rows, 1, bytes, output channels).
         rows, block:
-            Bytes of a vector, and channels of an output block.
+            Size in bytes of a vector, and number of channels of an output block.
         """
         kernel_rows, _taps, _depth, channels = matrix.shape
         found = np.zeros((kernel_rows, self.runs, self.vectors * rows, channels), np.int8)
@@ -98,7 +98,7 @@ def shortest_reads(matrix: Array, rows: int, block: int, element: int = 1) -> Re
     matrix, rows, block:
         As in `Reads.gather`.
     element:
-        Bytes of an input element, whose places within a vector stay the same.
+        Size in bytes of an input element, whose places within a vector stay the same.
     """
     used = [
         np.flatnonzero(matrix[:, 0, :, at : at + block].any(axis=(0, 2)))

@@ -23,19 +23,19 @@ class VectorStage:
     Members
     -------
     size:
-        Bytes of the output.
+        Size in bytes of the output.
     element_bytes:
-        Bytes of an output element.
+        Size in bytes of an output element.
     input_ratio:
-        Bytes of an input element divided by bytes of an output element.
+        Size of an input element divided by that of an output element.
     tile_unit:
         Tiles are multiples of this many bytes: a row of the tensor, so that they match the tiles of
         neighbouring stages.
     posts:
         For each POST, the index of its input (None if it reads accumulators) and its fields.
     period, repeated:
-        Bytes of the output after which inputs repeat, and the indices of these inputs. The period
-        is 0 if no input repeats or is narrow, and it is no SOFTMAX.
+        Number of output bytes after which inputs repeat, and the indices of these inputs. The
+        period is 0 if no input repeats or is narrow, and it is no SOFTMAX.
     narrow, narrow_bytes:
         Index of the input whose rows are shorter than a period, and their bytes; None and 0 if
         there is none.

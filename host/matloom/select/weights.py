@@ -16,7 +16,7 @@ def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int
     single_run:
         Whether a kernel row is one run of contiguous bytes; otherwise each tap is a separate run.
     pack, shift:
-        Output positions that share the columns, and input bytes between them.
+        Number of output positions that share the columns, and distance in input bytes between them.
     """
     channels, rows, columns, depth = filters.shape
     taps, run = (1, columns * depth) if single_run else (columns, depth)

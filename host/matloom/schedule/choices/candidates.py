@@ -63,7 +63,7 @@ def _weight_candidates(segment: Segment, config: Config, effort: int) -> tuple[C
 
 
 def _prologue_bytes(stage: Stage, blocks: int) -> int:
-    """Return the bytes of a stage's input and of the weights of some output blocks."""
+    """Return the size in bytes of a stage's input and of the weights of some output blocks."""
     weights = blocks * stage.weight_block_bytes
     return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
 

@@ -145,7 +145,7 @@ def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
 
 
 def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
-    """Return the stages of each round.
+    """Return the stages of each round, in which every fused stage makes some of its rows.
 
     Empty if a single round suffices, if rounds have too few rows, or if rows consist of padding.
     """
@@ -180,7 +180,7 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
 
 
 def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
-    """Return the bytes of the maps between stages in a round."""
+    """Return the size in bytes of the maps between stages in a round."""
     rows_of_stages = _rows_to_make(chain, rows)
     return sum(
         (end - first) * stage.grid.row_bytes

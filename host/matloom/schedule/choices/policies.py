@@ -78,7 +78,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
 
 
 def _chunk_bytes(segment: Segment) -> int:
-    """Return the preferred bytes of a chunk of weights."""
+    """Return the preferred size in bytes of a chunk of weights."""
     weights = sum(stage.weight_bytes for stage in segment.stages if stage.loads_weights)
     fits = weights <= segment.config.spad_bytes
     wanted = tuning.CHUNK_BYTES if fits else tuning.SMALL_CHUNK_BYTES

@@ -68,5 +68,8 @@ def saved_cycles(
 
 
 def _total_bytes(ranges: Iterable[InputRange]) -> int:
-    """Return the bytes of ranges that tiles read one after another; repeated ones count once."""
+    """Return the total size in bytes of ranges that tiles read one after another.
+
+    A range that repeats counts once.
+    """
     return sum(each.size for each, _same in itertools.groupby(ranges))

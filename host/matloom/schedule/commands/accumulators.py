@@ -71,7 +71,7 @@ class Accumulators:
         return half * stage.entries(self._config) + entry
 
     def _leaves_post(self, tile: ArrayTile) -> bool:
-        """Return whether POST can read the half of a tile while that tile runs."""
+        """Return whether POST can read a half of the accumulators while `tile` runs in it."""
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:
             return True

@@ -35,7 +35,9 @@ def chunk_addresses(
 def params_and_limit_addresses(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, first: int
 ) -> tuple[int, int]:
-    """Return the addresses of a tile's parameters for its results, and for its limit.
+    """Return the addresses of a tile's two sets of parameters: of its results, and of its limit.
+
+    The limit is what POST writes to the accumulators first, for EXEC to keep the larger sums.
 
     Parameters
     ----------

@@ -68,8 +68,9 @@ class _Emitter:
     def slot(self, slot_index: int, slot: Slot) -> None:
         """Emit the tile of a slot, and the STOREs of the bytes it completes.
 
-        Results of a limited tile follow the arithmetic of the next one of the same stage: POST then
-        writes them while EXEC works, and does not read a bank that EXEC reads.
+        If EXEC compares its sums with another input (`is_limited`), the results of a tile follow
+        the arithmetic of the next tile of the stage: POST then writes them while EXEC works, and
+        does not read a bank that EXEC reads.
         """
         stage = self.segment.stages[slot.stage]
         if self._open is not None and self.plan.slots[self._open[0]].stage != slot.stage:
@@ -262,7 +263,7 @@ def emit_instructions(
     chunk_offsets:
         Offset of each (stage, chunk) of weights and parameters in the program image.
     dram_bytes:
-        Bytes of the regions of external memory that STORE may write.
+        Size in bytes of the regions of external memory that STORE may write.
     """
     emitter = _Emitter(segment, plan, segment.config, places, chunk_offsets, dram_bytes)
     loads = iter(plan.loads)

@@ -15,7 +15,7 @@ from matloom.select.stage import ArrayStage
 def executes(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, fields: Fields, config: Config
 ) -> Iterator[Fields]:
-    """Yield the fields of the EXECs of the tile at a slot.
+    """Yield the fields of the EXECs that compute the tile of a slot.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ def second_input(
 
     Parameters
     ----------
-    number:
-        Slot of the tile.
+    slot_index:
+        Index of the tile's slot.
     part:
         The tile, or some of its rows.
     entry:

@@ -144,7 +144,10 @@ class Builder:
         self.transient.append(("output tile", staging))
 
     def _first_written_byte(self, slot: Slot, size: int) -> int:
-        """Return the first byte that a tile hands over; in turns, that of its strip of rows."""
+        """Return the first output byte in the buffer that a tile hands over to the next stage.
+
+        It is the first byte of the tile or, if stages take turns, of its strip of rows.
+        """
         cut = self._tilings[slot.stage]
         if slot.stage in self.plan.order.in_turns:
             return cut.strip_start_byte(slot.number)

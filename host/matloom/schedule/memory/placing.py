@@ -128,7 +128,11 @@ def place_others(
 
 
 def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
-    """Yield the buffers to place at a time: all, or results before the others."""
+    """Yield groups of buffers, to be placed one group after another.
+
+    There is one group of all buffers; with `results_first`, one of the results of tiles, and one of
+    the others.
+    """
     if not results_first:
         yield waiting
         return

@@ -81,7 +81,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def made_bytes(self) -> list[int]:
-        """Bytes of output that each tile writes."""
+        """Number of bytes of output that each tile writes."""
         grid, limbs = self.stage.grid, self.stage.output_layout.limbs
         return [limbs * tile.positions * grid.bytes_in(tile) for tile in self.tiles]
 
@@ -98,7 +98,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def finished(self) -> list[int]:
-        """Leading output bytes that are complete after each tile; 0 if its rows are unfinished."""
+        """Number of leading output bytes complete after each tile; 0 if its rows are unfinished."""
         pairs = zip(self.tiles, self.completes, strict=True)
         return [self._complete_bytes(tile) if complete else 0 for tile, complete in pairs]
 
@@ -140,7 +140,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: weight tiles, and parameters with the last steps of its blocks."""
+        """Size in bytes of each chunk: weight tiles, and parameters with the last steps."""
         stage = self.stage
         sizes = []
         for chunk in self.chunks:
@@ -183,7 +183,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @property
     def param_bytes(self) -> int:
-        """Bytes of all parameters."""
+        """Size in bytes of all parameters."""
         return int(self.stage.params.nbytes)
 
     @cached_property
@@ -202,7 +202,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
 
     def first_bytes(self, number: int) -> int:
-        """Return the bytes of its weight chunk that a tile waits for; in a prologue, some of it."""
+        """Return the number of weight bytes that a tile waits for: its chunk, or part of it."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
             steps = tile.end_step - tile.first_step
@@ -211,7 +211,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """Minimum bytes of weight chunks that are on chip while each tile runs."""
+        """Minimum size in bytes of weight chunks that are on chip while each tile runs."""
         used = [tile.chunk for tile in self.tiles]
         if self.limits.weights is Weights.STREAMED:
             return [self.chunk_bytes[chunk] for chunk in used]

@@ -46,7 +46,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def made_bytes(self) -> list[int]:
-        """Bytes of output that each tile writes."""
+        """Number of bytes of output that each tile writes."""
 
     @cached_property
     @abstractmethod
@@ -74,7 +74,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: weight tiles, and parameters with the last steps of its blocks."""
+        """Size in bytes of each chunk: weight tiles, and parameters with the last steps."""
 
     @cached_property
     @abstractmethod
@@ -84,7 +84,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def live_chunk_bytes(self) -> list[int]:
-        """Minimum bytes of weight chunks that are on chip while each tile runs."""
+        """Minimum size in bytes of weight chunks that are on chip while each tile runs."""
 
     @cached_property
     @abstractmethod
@@ -98,16 +98,16 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @property
     def tiles_per_load(self) -> int:
-        """Consecutive tiles that share a LOAD of their input by design."""
+        """Number of consecutive tiles that share a LOAD of their input by design."""
         return 1
 
     @property
     def param_bytes(self) -> int:
-        """Bytes of all parameters."""
+        """Size in bytes of all parameters."""
         return 0
 
     def first_bytes(self, number: int) -> int:
-        """Return the bytes of its weight chunk that a tile waits for."""
+        """Return the number of bytes of its weight chunk that a tile waits for."""
         return 0
 
     def chunk_data(self, number: int) -> bytes:

@@ -18,7 +18,7 @@ _Bytes = tuple[int, int]
 
 
 def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
-    """Return the repetitions per tile, at most `most`, of a stage that fills accumulators once.
+    """Return the repetitions of each tile, at most `most`, if accumulators are filled once.
 
     The first tile takes as long as two, so there are few tiles. They are equal if possible, because
     a shorter last tile would fill the accumulators again.
@@ -32,7 +32,7 @@ def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
 
 
 def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
-    """Return the positions per tile, at most `most`, of a stage with tables by channel.
+    """Return the number of positions per tile, at most `most`, of a stage with tables by channel.
 
     Each tile fills the tables of all blocks but one. The fewer tiles there are, the longer the next
     stage waits for the last one. The number of tiles makes the sum of both times small.
@@ -45,7 +45,7 @@ def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
 
 
 def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
-    """Return the bytes per tile of a stage that fills tables or accumulators; 0 for other stages.
+    """Return the bytes of each tile of a stage that fills tables or accumulators; 0 for others.
 
     The result is a multiple of `least`, and at most `most`.
     """

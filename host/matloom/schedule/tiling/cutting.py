@@ -99,7 +99,7 @@ def _repeat_for_stride(pieces: list[tuple[int, int]], stride: int) -> list[tuple
 
 
 def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the output rows of a prologue; 0 if there is none."""
+    """Return the number of output rows of a prologue; 0 if there is none."""
     if limits.prologue is None:
         return 0
     blocks = min(limits.prologue.blocks, stage.grid.blocks)

@@ -26,7 +26,7 @@ def stored_together(
     Parameters
     ----------
     made_bytes:
-        Bytes of output of each tile.
+        Number of output bytes of each tile.
     """
     if stage.addend is not None or stage.output_layout.limbs > 1:
         return [range(number, number + 1) for number in range(len(tiles))]

@@ -34,7 +34,10 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Split the steps of a reduction into panels that grow as arithmetic hides their transfer."""
+    """Split the steps of a reduction into panels (half open) of `thinnest` steps or more.
+
+    Panels grow as the arithmetic of earlier ones hides their transfer.
+    """
     edges = [0]
     while edges[-1] < steps:
         end = edges[-1] + max(thinnest, edges[-1] // 2)
@@ -43,12 +46,14 @@ def panels(steps: int, thinnest: int) -> list[_Range]:
 
 
 def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
-    """Yield the rectangles of a panel, in order.
+    """Yield the rectangles of rows and output blocks that a panel is added to, in order.
 
     Parameters
     ----------
-    group, blocks:
-        Rows of a group, and output blocks of each row.
+    group:
+        Number of rows of a group; there are `GROUPS` groups.
+    blocks:
+        Number of output blocks of each row.
     first:
         Whether this is the first panel, whose rectangles grow; other panels go group by group.
     """
@@ -64,7 +69,10 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
-    """Yield the ranges of groups and blocks that each step adds; it doubles one of the two."""
+    """Yield ranges (half open) of groups and of blocks that together cover all groups and blocks.
+
+    Each doubles the covered groups or the covered blocks.
+    """
     groups, wide = 1, min(2, blocks)
     yield (0, groups), (0, wide)
     while groups < GROUPS or wide < blocks:

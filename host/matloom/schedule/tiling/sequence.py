@@ -152,9 +152,11 @@ def sequence(
 def _group(
     segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
 ) -> Sequence:
-    """Return the slots of a stage and of those interleaved with it, at these distances.
+    """Return the slots of a stage and of those interleaved with it.
 
-    They are cached in the tiling of the first stage, because plans of a search share most of them.
+    `distances` has, for each interleaved stage, the number of tiles by which it stays behind the
+    stage before it. The result is cached in the tiling of the first stage, because plans of a
+    search share most of them.
     """
     end = first + 1 + len(distances)
     known = tilings[first].groups

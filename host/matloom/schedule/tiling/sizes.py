@@ -67,7 +67,8 @@ class Sizes:
     ) -> None:
         """Change the rows and blocks of a tile if that saves cycles, and choose its strip.
 
-        `most` has the rows of the region, and the rows that fit `tile_bytes`.
+        `wanted` is the maximum of rows that the limits allow; `most` has the rows of the region,
+        and the rows that fit `tile_bytes`.
         """
         height, fit = most
         slides, width = stage.loop_nest.slides, self.width
@@ -173,7 +174,10 @@ def _min_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
 
 
 def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, width: int) -> int:
-    """Return the rows of a tile that hide the LOAD of weights; 1 unless tiles reload weights."""
+    """Return the number of rows of a tile that hide the LOAD of weights.
+
+    The result is 1 unless tiles reload weights.
+    """
     if limits.weights is not Weights.STREAMED or not stage.loads_weights:
         return 1
     return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
@@ -218,7 +222,7 @@ def _fitting_width(
 
 
 def _read_bytes(stage: ArrayStage, limits: TilingParams, config: Config, count: int) -> int:
-    """Return the bytes that `count` positions of a row read at a time.
+    """Return the number of bytes that `count` positions of a row read at a time.
 
     If all taps read more than `tile_bytes`, pooling adds the taps part by part.
     """

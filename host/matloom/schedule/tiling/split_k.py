@@ -27,7 +27,7 @@ def min_positions(config: Config) -> int:
 
 
 def long_rows(stage: ArrayStage, config: Config) -> int:
-    """Return the rows that a tile of a long reduction needs to hide loading weights."""
+    """Return the number of rows that a tile of a long reduction needs to hide loading weights."""
     return min(stage.grid.rows, -(-min_positions(config) // stage.grid.width))
 
 

@@ -62,7 +62,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def tiles_per_load(self) -> int:
-        """Tiles that share a LOAD: several small ones, if their bytes come from external memory."""
+        """Number of tiles that share a LOAD; above 1 for small tiles in external memory."""
         if self.limits.tile_bytes >= UNBOUNDED or self.stage.period:
             return 1
         byte = len(self.stage.inputs) * self.stage.input_ratio + 1
@@ -101,7 +101,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def made_bytes(self) -> list[int]:
-        """Bytes of output that each tile writes."""
+        """Number of bytes of output that each tile writes."""
         return [tile.end - tile.start for tile in self.tiles]
 
     @cached_property
@@ -116,7 +116,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def finished(self) -> list[int]:
-        """Leading output bytes that are complete after each tile."""
+        """Number of leading output bytes that are complete after each tile."""
         return [tile.end for tile in self.tiles]
 
     @cached_property
@@ -126,7 +126,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each weight chunk; empty, because there are no weights."""
+        """Size in bytes of each weight chunk; empty, because there are no weights."""
         return []
 
     @cached_property
@@ -136,7 +136,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """Bytes of weight chunks that each tile needs; 0 for all, because there are no weights."""
+        """Size in bytes of each tile's weight chunks; 0 for all, because there are no weights."""
         return [0] * len(self.tiles)
 
     @cached_property

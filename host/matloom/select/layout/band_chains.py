@@ -65,11 +65,11 @@ class _Chain:
     Members
     -------
     rows, width:
-        Rows of the image, and positions of a row.
+        Number of rows of the image, and number of positions of a row.
     changed:
         The new stages, by index in `stages`. Other pointwise layers on bands stay as they are.
     sizes:
-        Bytes of the tensors in bands, by name.
+        Size in bytes of the tensors in bands, by name.
     """
 
     stages: Sequence[Stage]

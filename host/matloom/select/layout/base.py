@@ -54,11 +54,11 @@ class Grid:
     images, rows, width:
         Images, rows of an image, positions of a row.
     position_bytes:
-        Bytes of a position, per limb if sums are stored in limbs.
+        Size in bytes of a position, per limb if sums are stored in limbs.
     block_bytes:
-        Bytes of every output block of a position except the last. If there are fewer than the
-        array's columns, each block needs separate instructions. In a narrow mode, a block is a pair
-        of blocks of the array's columns.
+        Size in bytes of every output block of a position except the last. If there are fewer than
+        the array's columns, each block needs separate instructions. In a narrow mode, a block is a
+        pair of blocks of the array's columns.
     """
 
     images: int
@@ -69,17 +69,17 @@ class Grid:
 
     @property
     def blocks(self) -> int:
-        """Output blocks of a position."""
+        """Number of output blocks of a position."""
         return -(-self.position_bytes // self.block_bytes)
 
     @property
     def tail(self) -> int:
-        """Bytes of the last block."""
+        """Size in bytes of the last block."""
         return self.position_bytes - (self.blocks - 1) * self.block_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size in bytes of a row."""
         return self.width * self.position_bytes
 
     @property
@@ -88,7 +88,7 @@ class Grid:
         return self.images * self.rows * self.row_bytes
 
     def bytes_in(self, tile: Outputs) -> int:
-        """Return the bytes per position that a tile writes."""
+        """Return the number of bytes per position that a tile writes."""
         last = self.tail if tile.end_block == self.blocks else self.block_bytes
         return (tile.end_block - tile.first_block - 1) * self.block_bytes + last
 
@@ -101,9 +101,9 @@ class Write(NamedTuple):
     first_byte:
         Offset of the first position, from the start of the tensor or of the tile.
     x_step, row_step:
-        Bytes between positions, and between rows.
+        Distance in bytes between positions, and between rows.
     size:
-        Bytes of a position, starting in block `block`.
+        Size in bytes of a position, starting in block `block`.
     block:
         First output block, relative to the tile's first.
     limb:
@@ -124,7 +124,7 @@ class Transfer(NamedTuple):
     Members
     -------
     step:
-        Bytes between runs in the tensor.
+        Distance in bytes between runs in the tensor.
     address, pitch:
         Scratchpad address of the first run, and bytes between runs there.
     """
@@ -142,15 +142,15 @@ class InputLayout(Protocol):
 
     @property
     def rows(self) -> int:
-        """Rows of an image, or of a plane."""
+        """Number of rows of an image, or of a plane."""
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size in bytes of a row."""
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to the next; 0 if they share one."""
+        """Distance in bytes from one output block's plane to the next; 0 if they share one."""
 
     @property
     def source(self) -> str | None:
@@ -186,7 +186,7 @@ class OutputLayout(ABC):
 
     @property
     def size(self) -> int:
-        """Bytes of the tensor, per limb, including any that the layout adds to the outputs."""
+        """Size in bytes of the tensor, per limb, including any that the layout adds to outputs."""
         return self.grid.size
 
     @property
@@ -205,7 +205,7 @@ class OutputLayout(ABC):
     @property
     @abstractmethod
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions of a row, and between rows of a tile."""
+        """Distance in bytes between positions of a row, and between rows of a tile."""
 
     @abstractmethod
     def byte(self, image: int, row: int, x: int, block: int) -> int:
@@ -250,7 +250,7 @@ class OnChipLayout(OutputLayout):
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to the next; 0 if they share one."""
+        """Distance in bytes from one output block's plane to the next; 0 if they share one."""
         return 0
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:

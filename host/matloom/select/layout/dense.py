@@ -47,7 +47,7 @@ class Dense(OutputLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between rows."""
+        """Distance in bytes between positions, and between rows."""
         return self.grid.position_bytes, self.grid.row_bytes
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:

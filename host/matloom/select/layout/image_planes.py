@@ -20,12 +20,12 @@ class ImagePlanes(RowFolding):
 
     @property
     def planes(self) -> int:
-        """Planes of the image."""
+        """Number of planes of the image."""
         return self.source_rows // self.rows
 
     @property
     def channel_step(self) -> int:
-        """Rows of the image from one channel to the next."""
+        """Distance in rows of the image from one channel to the next."""
         return self.rows
 
     @property

@@ -24,7 +24,7 @@ class Panels:
     images:
         Number of matrices.
     inner, columns:
-        Rows of a matrix, and columns of all its panels.
+        Number of rows of a matrix, and number of columns of all its panels.
     first_row, first_column:
         The row and the column of the whole matrix with which the panels begin.
     transposed:
@@ -42,7 +42,7 @@ class Panels:
 
     @property
     def blocks(self) -> int:
-        """Panels of a matrix."""
+        """Number of panels of a matrix."""
         return -(-self.columns // self.width)
 
     @property
@@ -57,32 +57,32 @@ class Panels:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes from a panel to the next."""
+        """Distance in bytes from a panel to the next."""
         return self.band * self.width
 
     @property
     def band_bytes(self) -> int:
-        """Bytes of a band."""
+        """Size in bytes of a band."""
         return self.blocks * self.block_bytes
 
     @property
     def image_bytes(self) -> int:
-        """Bytes of all panels of a matrix."""
+        """Size in bytes of all panels of a matrix."""
         return self.blocks * self.depth * self.width
 
     @property
     def reduction(self) -> int:
-        """Elements of a sum: rows of a matrix, or columns if it is transposed."""
+        """Number of elements of a sum: rows of a matrix, or columns if it is transposed."""
         return self.columns if self.transposed else self.inner
 
     @property
     def outputs(self) -> int:
-        """Outputs of a position: columns of a matrix, or rows if it is transposed."""
+        """Number of outputs of a position: columns of a matrix, or rows if it is transposed."""
         return self.inner if self.transposed else self.columns
 
     @property
     def size(self) -> int:
-        """Bytes of all panels."""
+        """Size in bytes of all panels."""
         return self.images * self.image_bytes
 
 
@@ -98,12 +98,12 @@ class PanelOutputs(OnChipLayout):
 
     @property
     def size(self) -> int:
-        """Bytes of all panels."""
+        """Size in bytes of all panels."""
         return self.panels.size
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between rows."""
+        """Distance in bytes between positions, and between rows."""
         panels = self.panels
         band = panels.band_bytes if panels.is_in_bands else self.grid.width * panels.width
         return panels.width, band

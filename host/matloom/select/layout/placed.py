@@ -23,7 +23,7 @@ class Placed(OutputLayout):
     offset:
         Offset of the first byte in the tensor.
     x_step, row_step, image_step:
-        Bytes between positions, between rows, and between images.
+        Distance in bytes between positions, between rows, and between images.
     complete:
         Leading bytes of the tensor that are complete after this stage; 0 unless it is the last.
     line:
@@ -52,7 +52,7 @@ class Placed(OutputLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between rows."""
+        """Distance in bytes between positions, and between rows."""
         return self.x_step, self.row_step
 
     @property
@@ -66,7 +66,7 @@ class Placed(OutputLayout):
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the leading bytes that are complete: none before the last tile of this stage."""
+        """Return the number of leading complete bytes: 0 before the last tile of this stage."""
         last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
         return self.complete if last else 0
 
@@ -103,7 +103,7 @@ def interleaved_layout(
     Parameters
     ----------
     size, channels:
-        Rows and positions of the image, and bytes of a position.
+        Number of rows and of positions of the image, and size in bytes of a position.
     steps, first:
         Distance between written rows and between positions, and the first row and position.
     """
@@ -130,7 +130,7 @@ def strided_rows_layout(
     Parameters
     ----------
     size, channels:
-        Rows and positions of the image, and bytes of a position.
+        Number of rows and of positions of the image, and size in bytes of a position.
     step, first:
         Distance between written rows, and the first of them.
     """

@@ -27,7 +27,7 @@ class RowBands(OnChipLayout):
     Members
     -------
     channels:
-        Channels of the tensor.
+        Number of channels of the tensor.
     pad_value:
         Signed value of padding.
     """
@@ -37,12 +37,12 @@ class RowBands(OnChipLayout):
 
     @property
     def packed(self) -> int:
-        """Positions of the tensor per grid position, 1 or 2."""
+        """Number of positions of the tensor per grid position, 1 or 2."""
         return self.grid.position_bytes // self.channels
 
     @property
     def width(self) -> int:
-        """Positions of a row of the tensor."""
+        """Number of positions of a row of the tensor."""
         return self.grid.width * self.packed
 
     @property
@@ -52,27 +52,30 @@ class RowBands(OnChipLayout):
 
     @property
     def position_bytes(self) -> int:
-        """Bytes between positions: those of both bands, and spare ones that `writes` overwrites."""
+        """Distance in bytes between positions.
+
+        A position has the bytes of both bands, and spare ones that `writes` overwrites.
+        """
         return (1 + self.packed) * self.channels
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a stored row."""
+        """Size in bytes of a stored row."""
         return self.width * self.position_bytes
 
     @property
     def rows(self) -> int:
-        """Stored rows, including halo rows."""
+        """Number of stored rows, including halo rows."""
         return self.half + 2
 
     @property
     def size(self) -> int:
-        """Bytes of all stored rows."""
+        """Size in bytes of all stored rows."""
         return self.rows * self.row_bytes
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions of the grid, and between rows of a band."""
+        """Distance in bytes between positions of the grid, and between rows of a band."""
         return self.packed * self.position_bytes, self.row_bytes
 
     @property
@@ -140,7 +143,7 @@ class RowBands(OnChipLayout):
         }
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the rows of both bands, each of which is a region."""
+        """Return the number of rows of both bands, each of which is a region."""
         return self.grid.rows
 
 
@@ -150,7 +153,7 @@ class SeparateBands(RowBands):
 
     @property
     def rows(self) -> int:
-        """Stored rows."""
+        """Number of stored rows."""
         return self.half
 
     @property
@@ -178,7 +181,7 @@ class JoinedBands(RowBands):
 
     @property
     def packed(self) -> int:
-        """Positions of a band per grid position."""
+        """Number of positions of a band per grid position."""
         return 1
 
     @property

@@ -50,17 +50,17 @@ class RowFolding:
 
     @property
     def channel_step(self) -> int:
-        """Rows of the image from one channel to the next."""
+        """Distance in rows of the image from one channel to the next."""
         return 1
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size in bytes of a row."""
         return self.source_row_bytes * self.channels
 
     @property
     def size(self) -> int:
-        """Bytes of the tensor."""
+        """Size in bytes of the tensor."""
         return self.rows * self.row_bytes
 
     @property

@@ -22,7 +22,7 @@ class RowRange(OutputLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between rows."""
+        """Distance in bytes between positions, and between rows."""
         return self.grid.position_bytes, self.grid.row_bytes
 
     @property
@@ -37,7 +37,7 @@ class RowRange(OutputLayout):
         return position * self.grid.position_bytes + block * self.grid.block_bytes
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the leading bytes that are complete after a tile.
+        """Return the number of leading bytes that are complete after a tile.
 
         Stages write their rows in order.
         """

@@ -36,7 +36,7 @@ class SpaceToDepth(OnChipLayout):
     Members
     -------
     above, left:
-        Rows and positions of halo before the tensor, 0 or 1.
+        Number of rows and of positions of halo before the tensor, 0 or 1.
     pad_value:
         Signed value of padding.
     """
@@ -49,37 +49,37 @@ class SpaceToDepth(OnChipLayout):
 
     @property
     def channels(self) -> int:
-        """Channels of a plane, of one byte each."""
+        """Number of channels of a plane, of one byte each."""
         return self.grid.block_bytes
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block of 2 x 2 positions."""
+        """Size in bytes of a block of 2 x 2 positions."""
         return 4 * self.channels
 
     @property
     def rows(self) -> int:
-        """Rows of blocks of a plane."""
+        """Number of rows of blocks of a plane."""
         return -(-(self.above + self.grid.rows) // 2)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of blocks."""
+        """Size in bytes of a row of blocks."""
         return -(-(self.left + self.grid.width) // 2) * self.block_bytes
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes of a plane."""
+        """Size in bytes of a plane."""
         return self.rows * self.row_bytes
 
     @property
     def size(self) -> int:
-        """Bytes of all planes."""
+        """Size in bytes of all planes."""
         return self.grid.blocks * self.plane_bytes
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes between positions, and between every second row."""
+        """Distance in bytes between positions, and between every second row."""
         return 2 * self.channels, self.row_bytes
 
     @property
@@ -138,7 +138,7 @@ class PolyphaseWindow(SingleSums):
     Members
     -------
     channels:
-        Channels of a plane.
+        Number of channels of a plane.
     pad_value:
         Signed value of padding.
     """
@@ -154,7 +154,7 @@ class PolyphaseWindow(SingleSums):
 
     @property
     def oc_step(self) -> int:
-        """Channels of an output block."""
+        """Number of channels of an output block."""
         return self.channels
 
     def vectors_per_step(self, height: int, width: int) -> int:

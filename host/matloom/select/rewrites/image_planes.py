@@ -120,7 +120,7 @@ def _is_faster(
 
 
 def _streamed_vectors(stage: Stage) -> int:
-    """Return the vectors that a stage streams."""
+    """Return the number of vectors that a stage streams."""
     layer = stage.array
     if layer is None:
         return 0

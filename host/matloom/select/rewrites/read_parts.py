@@ -47,6 +47,9 @@ def _is_plain(producers: Iterable[Stage]) -> bool:
 
 
 def _can_read_part(reader: Stage, source: str, parts: dict[str, tuple[str, int]]) -> bool:
-    """Return whether a stage can read a part of `source`, a tensor that it does not read yet."""
+    """Return whether a stage can read a part of `source`, a tensor that it does not read yet.
+
+    `parts` are the parts that it is to read already: for each input, the tensor and the first byte.
+    """
     known = {parts[name][0] if name in parts else name for name in reader.inputs}
     return reader.reads_parts and source not in known
