@@ -28,14 +28,14 @@ def columns_in_tables(config: Config, blocks: int) -> int:
 
 
 def multiplier_blocks(config: Config, soft_columns: int = 0, blocks_per_cell: float = 1) -> float:
-    """Return the multiplier blocks of an engine without floating point.
+    """Return the number of multiplier blocks of an engine without floating point.
 
     Parameters
     ----------
     soft_columns
-        Columns of the array that multiply in tables.
+        Number of columns of the array that multiply in tables.
     blocks_per_cell
-        Blocks per product of two bytes: half a block on a Gowin.
+        Number of blocks per product of two bytes: half a block on a Gowin.
     """
     hard = config.rows * (config.columns - soft_columns)
     return blocks_per_cell * hard + _blocks_outside_array(config)
@@ -64,12 +64,12 @@ def _lines_per_bank(config: Config) -> int:
 
 
 def _byte_memory_blocks(width: int, depth: int) -> int:
-    """Return the block RAMs of a memory of `depth` words of `width` bytes, with byte writes."""
+    """Return the number of block RAMs for `depth` words of `width` bytes, with byte writes."""
     return min(-(-width // bytes_) * -(-depth // rows) for bytes_, rows in _SHAPES)
 
 
 def _bit_memory_blocks(width: int) -> int:
-    """Return the block RAMs of a memory of at most 512 words of `width` bits."""
+    """Return the number of block RAMs of a memory of at most 512 words of `width` bits."""
     return -(-width // _WIDEST_WORD_BITS)
 
 

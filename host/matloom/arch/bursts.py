@@ -19,9 +19,9 @@ class Channel:
     Members
     -------
     bus_bytes:
-        Bytes of a beat.
+        Size in bytes of a beat.
     burst_beats:
-        Beats of the longest burst; rows are split at multiples of it.
+        Number of beats of the longest burst; rows are split at multiples of it.
     outstanding:
         Bursts that may be outstanding.
     beat_cycles:
@@ -43,7 +43,7 @@ class Channel:
 
     @property
     def burst_bytes(self) -> int:
-        """Bytes of the longest burst."""
+        """Size of the longest burst in bytes."""
         return self.bus_bytes * self.burst_beats
 
     @property
@@ -71,7 +71,10 @@ class Rows:
 
 
 def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
-    """Yield the address, the bytes and the cycles of each burst, excluding row misses."""
+    """Yield the address, the size in bytes and the duration in cycles of each burst.
+
+    The duration excludes row misses.
+    """
     bus = channel.bus_bytes
     window = channel.burst_bytes
     for row in range(rows.count):

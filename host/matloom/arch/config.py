@@ -58,18 +58,18 @@ class Config:
     Members
     -------
     rows:
-        Reduction elements that enter the array per cycle.
+        Number of reduction elements that enter the array per cycle.
     columns:
-        Output channels that the array computes per cycle.
+        Number of output channels that the array computes per cycle.
     broadcast_group:
-        Columns that share one activation register. 1 is the classical systolic array, `columns`
-        a pure broadcast. Larger groups save registers and latency, but have longer wires.
+        Number of columns that share one activation register. 1 is the classical systolic array,
+        `columns` a pure broadcast. Larger groups save registers and latency, but have longer wires.
     mac_modes:
         Number formats, ``<activation>x<weight>``; each instruction selects one.
     float_rows:
-        Reduction elements per cycle in a floating-point mode; ignored without one.
+        Number of reduction elements per cycle in a floating-point mode; ignored without one.
     weight_rows:
-        Rows of weights written to the shadow registers per cycle.
+        Number of rows of weights written to the shadow registers per cycle.
     spad_bytes, spad_banks:
         Scratchpad capacity, and the number of equal banks (high address bits) that it consists of.
         Each bank serves one read and one write per cycle.
@@ -108,10 +108,11 @@ class Config:
         external memory. Without the check, a read beyond the end of an on-chip memory returns an
         undefined value, and a write there is lost or changes another place of that memory.
     queue_depth:
-        Instructions that can wait at each unit; the units share one memory for them, which may
-        be full earlier.
+        Number of instructions that can wait at each unit; the units share one memory for them,
+        which may be full earlier.
     timestamps:
-        Entries of the completion-time table; 0: no table, and reports have no cycles of layers.
+        Number of entries of the completion-time table; 0: no table, and reports have no cycles of
+        layers.
     counters:
         2: every counter; 1: `cycles` only; 0: none. A missing counter reads as zero, and reports
         show predicted cycles instead.
@@ -125,8 +126,8 @@ class Config:
         1: LOAD can spread the bytes of a row, so that first layers use rows of the image as
         channels; 0: it cannot, and they use one channel.
     softmax:
-        Elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and SOFTMAX
-        runs on the host.
+        Number of elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and
+        SOFTMAX runs on the host.
     zero_points:
         1: EXEC can subtract the zero points of both operands, so that a product of two computed
         tensors takes no longer with zero points; 0: it cannot, and each takes further passes.
@@ -331,7 +332,7 @@ class Config:
 
     @property
     def bus_bytes(self) -> int:
-        """Bytes of one AXI beat."""
+        """Size of an AXI beat in bytes."""
         return self.bus_bits // 8
 
     @property
@@ -405,17 +406,17 @@ class Config:
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of one weight tile, rows x columns, row after row."""
+        """Size of a weight tile in bytes: rows x columns, row after row."""
         return self.rows * self.columns
 
     @property
     def bias_block_bytes(self) -> int:
-        """Bytes of the biases of one output block."""
+        """Size in bytes of the biases of one output block."""
         return 4 * self.columns
 
     @property
     def scale_block_bytes(self) -> int:
-        """Bytes of the multipliers and shifts of one output block."""
+        """Size in bytes of the multipliers and shifts of one output block."""
         return 5 * self.columns
 
     @property
@@ -425,7 +426,7 @@ class Config:
 
     @property
     def table_row_bytes(self) -> int:
-        """Entries of a byte table that one vector fills: a power of two, at most 16."""
+        """Number of entries of a byte table that one vector fills: a power of two, at most 16."""
         return min(16, 1 << (self.columns.bit_length() - 1))
 
     @property
@@ -498,7 +499,7 @@ class Config:
 
     @property
     def paired_bytes(self) -> int:
-        """Bytes that a paired window takes per cycle: a block of 2 x 2 positions."""
+        """Number of bytes that a paired window takes per cycle: a block of 2 x 2 positions."""
         return 4 * self.columns
 
     @property
@@ -555,7 +556,7 @@ class Config:
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
     def macs_per_cycle(self, mode: str) -> int:
-        """Return the multiply-accumulates per cycle of a fully used array in a mode.
+        """Return the number of multiply-accumulates per cycle of a fully used array in a mode.
 
         A text that names no mode counts as i8xi8; reports have such texts for layers without
         products or with several modes.
@@ -611,7 +612,10 @@ class Config:
 
     @property
     def pair_distance(self) -> int:
-        """Entries from the first of a pair to the second: half a bank, a quarter of all entries."""
+        """Distance in entries from the first of a pair to the second: half a bank.
+
+        That is a quarter of all entries.
+        """
         return self.acc_entries // 4
 
     @property

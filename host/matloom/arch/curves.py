@@ -13,7 +13,7 @@ from matloom.arch.numerics import clamp
 
 
 class Curve(enum.IntEnum):
-    """Function that POST applies to a scaled sum before it writes it as a word; NONE for none."""
+    """Function that POST applies to a scaled sum before writing it as a word; NONE applies none."""
 
     NONE = 0
     LOGISTIC = 1

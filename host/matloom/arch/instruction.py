@@ -144,8 +144,8 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
 class _FieldRule(NamedTuple):
     """Legal values of a field in a configuration.
 
-    `low` and `high` are inclusive; `choices` is None if they apply alone; values must be multiples
-    of `unit`.
+    Legal values lie between `low` and `high` (inclusive), are multiples of `unit`, and are among
+    `choices` unless that is None.
     """
 
     item: Field

@@ -162,7 +162,7 @@ class Field:
         return 0, (1 << bits) - 1
 
     def span_bits(self, config: Config) -> int:
-        """Return the number of bits that suffice for useful values in a configuration."""
+        """Return the number of bits that a configuration needs for the field's values."""
         return self.bits if self.span is None else min(self.bits, getattr(config, self.span))
 
     def limits(self, config: Config) -> tuple[int, int]:

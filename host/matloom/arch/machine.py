@@ -126,7 +126,7 @@ class Machine:
 
     @cached_property
     def outstanding_read_cycles(self) -> float:
-        """Cycles for the beats of as many and as long reads as may be outstanding."""
+        """Cycles for the beats of all reads that may be outstanding, each of maximum length."""
         return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
 
     @cached_property

@@ -47,7 +47,7 @@ class Memory:
     outstanding:
         Bursts in each direction that the memory accepts before it has answered the first, 1 to 64.
     row_bytes:
-        Bytes of a row, a power of two from 64 to 65536; 0 if rows do not matter.
+        Size in bytes of a row, a power of two from 64 to 65536; 0 if rows do not matter.
     row_miss_cycles:
         Extra cycles of a beat that is in a different row than the previous beat, 0 to 4096.
 

@@ -19,7 +19,7 @@ class Mode:
     activation, weight:
         Types of the operands, as NumPy and ml_dtypes name them.
     activation_bits, weight_bits:
-        Bits of an operand in the scratchpad. Two operands of four bits share a byte.
+        Number of bits of an operand in the scratchpad. Two operands of four bits share a byte.
     sums:
         Type of the accumulated sums.
     storage:

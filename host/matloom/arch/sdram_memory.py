@@ -32,7 +32,7 @@ def sdram_memory(
     clock_hz:
         Clock of the bus.
     burst_beats:
-        Beats of the engine's longest bursts.
+        Number of beats of the engine's longest bursts.
     pin_cycles:
         Cycles that registers in the pins add to a read.
     before:
