@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Search:
-    """Extent of a search, named as on the command line."""
+    """Options that say how much to explore, named as on the command line."""
 
     points: int
     seed: int
@@ -33,7 +33,7 @@ class _Search:
 
 
 def _search(command: Callable[..., Any]) -> Any:
-    """Give a command the options of `_Search`, its argument `search`."""
+    """Add the options of `_Search` to a command, which receives them as its argument `search`."""
 
     @click.option(
         "--points",
@@ -132,7 +132,7 @@ def explore(
 
 
 def _run(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
-    """Explore engines, and show progress."""
+    """Explore up to `points` engines, and show progress; return the best ones, the Pareto front."""
     from matloom.terminal.progress import progress
     from matloom.workers import reused_executor
 
@@ -152,7 +152,7 @@ def _run(exploration: "Exploration", points: int, workers: Workers) -> list["Exp
 
 
 def _show(best: "list[ExploredPoint]") -> None:
-    """Print the front."""
+    """Print the engines of the Pareto front: time, size, configuration and measurements."""
     from matloom.tools.explore_page import measurement_text
 
     for each in best:
@@ -181,7 +181,10 @@ def _confirm(
     folder: Path,
     workers: Workers,
 ) -> "list[ExploredPoint]":
-    """Measure the points of the front by synthesis, or placement and routing."""
+    """Measure the engines of the front by one kind of measurement; return them with the results.
+
+    `kind` is a name, ``synthesis`` or ``routing``, and the task that measures an engine.
+    """
     from matloom.terminal.progress import progress
     from matloom.tools.confirmation import Confirmation
     from matloom.workers import reused_executor

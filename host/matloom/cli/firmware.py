@@ -65,7 +65,7 @@ def firmware(
 
 
 def _compilation(board: str | None, config: str, memory: str | None) -> Compilation:
-    """Return how to compile a network: for a board's engine if one is named."""
+    """Return the options of a compilation, for the engine of `board` if it is given."""
     if board is None:
         return Compilation(config=config, memory=memory)
     from matloom_rtl.board.definition import load_board

@@ -70,14 +70,17 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
 
 
 def _read_graph(network: Path | None) -> Any:
-    """Read the network, before anything that takes long."""
+    """Read the network; called first, so that errors in the file appear before the long search."""
     from matloom import frontend
 
     return None if network is None else frontend.load(network)
 
 
 def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
-    """Compile the network for each engine, and sort the fastest first."""
+    """Predict the time of the network on each engine, and sort the engines, the fastest first.
+
+    Each candidate gets its time, or in `why` the reason why it cannot run the network.
+    """
     from matloom.arch.memory import BOARD_MEMORIES
     from matloom.runtime import compile
     from matloom.terminal.progress import progress

@@ -135,7 +135,7 @@ def run_once(
 
 
 def _simulating(session: Any) -> Any:
-    """Print the progress of a run that takes long."""
+    """Within the context, print the progress of a run that takes long."""
     from matloom.terminal.progress import progress
 
     def far() -> str:
@@ -147,7 +147,7 @@ def _simulating(session: Any) -> Any:
 
 
 def _options_for_device(network: Path, options: Compilation, device: str) -> Compilation:
-    """Return how to compile a network: for the board's memory unless one is named."""
+    """Return the compile options with the memory of the board, unless they name a memory."""
     from matloom.device.open import device_memory
 
     if options.memory is not None or is_program(network) or not device.startswith("uart:"):

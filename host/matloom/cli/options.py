@@ -213,15 +213,18 @@ def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Calla
 
 
 def compilation(*names: str) -> Callable[[Any], Any]:
-    """Return a decorator for `Compilation` options, the argument `options`; no names mean all."""
+    """Add the options `names` of `Compilation` to a command, or all of them if none is named.
+
+    The command receives them as its argument `options`.
+    """
     every = tuple(item.name for item in fields(Compilation))
     return _grouped_options("options", Compilation, names or every)
 
 
 def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
-    """Return a decorator for --input and --seed, the argument `inputs`.
+    """Add --input and --seed to a command, which receives them as its argument `inputs`.
 
-    --input is required without a default.
+    `default` is the default of --input, which is required without it.
     """
     # Of some versions of click, an option with the default None has a value.
     absent: dict[str, Any] = {"required": True} if default is None else {"default": default}

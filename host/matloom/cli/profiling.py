@@ -35,7 +35,7 @@ class _Result:
 
 
 def _result(command: Callable[..., Any]) -> Any:
-    """Give a command the options of `_Result`, its argument `result`."""
+    """Add the options of `_Result` to a command, which receives them as its argument `result`."""
 
     @click.option(
         "-o",

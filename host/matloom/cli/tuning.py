@@ -35,7 +35,7 @@ class _Limits:
 
 
 def _limits(command: Callable[..., Any]) -> Any:
-    """Give a command the options of `_Limits`, its argument `limits`."""
+    """Add the options of `_Limits` to a command, which receives them as its argument `limits`."""
 
     @click.option(
         "--seconds",

@@ -26,7 +26,11 @@ class Workers:
         return _CLUSTER_TASKS if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
-        """Return `TaskRunner.in_order` on the cluster; None if there is none."""
+        """Return a function that runs tasks on the cluster in order; None if there is no cluster.
+
+        The function is `TaskRunner.in_order`; `resources` are those that each task takes of its
+        worker.
+        """
         from matloom.workers import TaskRunner
 
         if self.cluster is None:

@@ -121,7 +121,10 @@ class _Assembly:
         self._engine_layers(run)
 
     def _repeat(self, run: ScheduledRun) -> Repeat | None:
-        """Append the commands of later calls, and return their place; None if no weights stay."""
+        """Append the commands of later calls, and return their address and size.
+
+        Returns None if no weights stay on chip between calls.
+        """
         again = run.scheduled.repeat
         if again is None:
             return None
@@ -223,7 +226,7 @@ class _Assembly:
         )
 
     def _region_bytes(self) -> dict[Region, int]:
-        """Return the bytes of each region of external memory that engine runs use."""
+        """Return the size in bytes of each region of external memory that engine runs use."""
         runs = [run for run in self.scheduled.runs if isinstance(run, ScheduledRun)]
         return {
             Region.PROGRAM: len(self.image),

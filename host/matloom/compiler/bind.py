@@ -48,7 +48,7 @@ class _Binder:
     Members
     -------
     region_bytes:
-        Bytes that the runs so far need in regions INPUT and OUTPUT.
+        Number of bytes that the runs so far need in regions INPUT and OUTPUT.
     operators:
         Number of operators so far that need a timestamp.
     """
@@ -180,7 +180,7 @@ def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
 
 
 def _sizes(staged: StagedRun) -> dict[str, int]:
-    """Return the bytes of each tensor of a run that is not constant.
+    """Return the size in bytes of each tensor of a run that is not constant.
 
     The key is the name of the tensor's root, which all tensors with the same bytes share.
     """

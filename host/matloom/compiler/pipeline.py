@@ -67,8 +67,8 @@ def prepare(meaning: Graph, job: Job) -> Prepared:
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
     """Return the graph divided into engine runs of stages and host runs.
 
-    Return a `Retry` if the engine cannot run a layer in its new number format, which the layer then
-    does not get, or if it cannot run an operator that the host does not support.
+    Return a `Retry` if the engine cannot run a layer in its new number format (the next attempt
+    then keeps the layer's own), or if it cannot run an operator that the host does not support.
     """
     parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
     reason = engine_only_problem(parts)

@@ -11,7 +11,10 @@ from matloom.select.rewrites.staged_run import StagedRun
 
 
 def rewrite(selected: Selected, job: Job) -> Rewritten:
-    """Return the runs after the stage passes, which a plain schedule skips."""
+    """Return the runs after the passes over stages (`STAGE_PASSES`).
+
+    With the option `plain`, which turns optimisations off, these passes are left out.
+    """
     graph, parts = selected.prepared.graph, selected.parts
     state, state_bytes = state_places(graph, parts, job.host_variables)
     names = {number: selected.prepared.names[root] for number, root in parts.roots.items()}

@@ -46,7 +46,7 @@ class Job:
         return Machine(config=self.config, memory=self.options.memory)
 
     def with_changes(self, **changes: object) -> "Job":
-        """Return the job with changes, and without findings about variables."""
+        """Return the job with changes; what failed attempts found about variables is forgotten."""
         fresh = replace(self, slices=True, host_variables=frozenset())
         return replace(fresh, **changes)  # type: ignore[arg-type]
 
@@ -105,7 +105,7 @@ class Rewritten:
     state:
         Addresses of the tensors of variables that stay in external memory, by tensor number.
     state_bytes:
-        Bytes that these tensors take at the start of region ARENA.
+        Number of bytes that these tensors take at the start of region ARENA.
     """
 
     selected: Selected
@@ -230,10 +230,10 @@ class Compiled:
             return replace(verdict, stages=stages, tiles=count, share=share)
 
     def _number_before(self, number: int) -> int:
-        """Return the number in `graph` of a tensor of `prepared`, before RESHAPEs of passes.
+        """Return the number in `graph` of a tensor of `prepared`, following RESHAPEs backwards.
 
-        If an operator other than a RESHAPE makes it and it is not in `graph`, the number returned
-        is not either.
+        If the tensor comes from an operator that passes have added, other than a RESHAPE, the
+        number returned is not in `graph` either.
         """
         producers = self.prepared.producers
         while number not in self.graph.tensors and number in producers:

@@ -21,9 +21,10 @@ def exec_cycles(
     Parameters
     ----------
     vectors, steps:
-        Vectors per step of EXEC, and number of steps for all output blocks.
+        Number of vectors per step of EXEC, and number of steps for all output blocks.
     results:
-        Vectors of results, each of `columns` elements, of which POST makes `lanes` per cycle.
+        Number of vectors of results, each of `columns` elements, of which POST makes `lanes` per
+        cycle.
     """
     streamed = steps * step_cycles(vectors, config, weights_fixed=weights_fixed)
     return max(streamed, results * (config.columns // config.lanes))
@@ -37,7 +38,7 @@ def vector_cycles(results: int, passes: int, config: Config) -> int:
     Parameters
     ----------
     results:
-        Vectors of results of all POSTs.
+        Number of vectors of results of all POSTs.
     passes:
         Bytes read or written for each element; no vector takes fewer cycles.
     """

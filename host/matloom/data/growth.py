@@ -124,7 +124,10 @@ class Growth:
         shape: tuple[int, ...] | None = None,
         dtype: str = "",
     ) -> tuple[int, ...]:
-        """Add an operator; return its outputs. `shape` is needed if its rule leaves it open."""
+        """Add an operator; return its outputs.
+
+        `shape` is needed if the inputs do not determine it.
+        """
         attributes = Attributes() if attributes is None else attributes
         rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         if rules.output_shapes is not None:
@@ -217,7 +220,7 @@ class Growth:
         return 2 * scale
 
     def requantise(self, source: int, like: int) -> int:
-        """Return the output of a new QUANTIZE, with the scale of another tensor of its type."""
+        """Return the output of a new QUANTIZE of `source` to the scale of `like`."""
         tensor, wanted = self.tensors[source], self.tensors[like].quantisation
         number = self.tensor(tensor.shape, tensor.dtype, wanted)
         node = Node(op=Op.QUANTIZE, inputs=(source,), outputs=(number,), index=len(self.nodes))

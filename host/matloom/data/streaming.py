@@ -59,7 +59,7 @@ def streaming_network(
     features:
         Features per frame.
     channels:
-        Channels of all layers.
+        Number of channels of all layers.
     """
     growth = Growth((seed, layers, features, channels))
     frames = growth.input((1, 2, 1, features), "int8")

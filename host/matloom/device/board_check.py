@@ -126,7 +126,10 @@ def _bits(differences: Iterable[int]) -> str:
 
 
 def _check_pieces(memory: Transport, noise: random.Random) -> str:
-    """Write pieces of one to seven bytes over known bytes; return the fault as `_compare` does."""
+    """Write pieces of one to seven bytes over known bytes, and read them back.
+
+    Returns a sentence about the wrong bytes, "" if there are none.
+    """
     expected = bytearray(noise.randbytes(_PIECES_BYTES))
     memory.write_block(memory.memory_base, bytes(expected))
     at = 1

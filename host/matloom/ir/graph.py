@@ -131,12 +131,12 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Number of bytes."""
+        """Size in bytes of all elements."""
         return self.size * self.element_bytes
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of an element."""
+        """Size in bytes of an element."""
         return np.dtype(self.dtype).itemsize
 
     @property

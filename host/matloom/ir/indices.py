@@ -20,7 +20,7 @@ def selected_length(tensors: Mapping[int, Tensor], node: Node) -> int | None:
 
 
 def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
-    """Return the number of values, from 0, that tensors may have, for those that are indices.
+    """Return the number of values that each index may have, by tensor: 0 to that number minus 1.
 
     An index remains one through operators that move it. `steps` are all operators in order.
     """

@@ -40,7 +40,7 @@ def is_counted(operator: str) -> bool:
 
 
 def macs(graph: Graph, node: Node) -> int:
-    """Return the multiply-accumulates of a layer or a product; 0 for other operators."""
+    """Return the number of multiply-accumulates of a layer or a product; 0 for other operators."""
     output = graph.tensors[node.outputs[0]].shape
     if isinstance(node.attributes, BatchMatmul):
         axis = -2 if node.attributes.adj_x else -1
@@ -56,11 +56,11 @@ def macs(graph: Graph, node: Node) -> int:
 
 
 def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
-    """Return the multiply-accumulates of each node, by its first output, as counted in `source`.
+    """Return the number of multiply-accumulates of each node, as counted in `source`.
 
-    Passes add weights of zero to layers, or turn moves into convolutions, so the nodes of `graph`
-    that come from one operator of the source share its multiply-accumulates. Shares are in
-    proportion to the nodes' own counts.
+    The key is the node's first output. Passes add weights of zero to layers, or turn moves into
+    convolutions, so the nodes of `graph` that come from one operator of the source share its
+    multiply-accumulates. Shares are in proportion to the nodes' own counts.
     """
     wanted, there = Counter[int](), Counter[int]()
     for each, totals in ((source, wanted), (graph, there)):
@@ -73,6 +73,6 @@ def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
 
 
 def tensor_bytes(graph: Graph, node: Node) -> int:
-    """Return the bytes of all tensors that an operator reads and writes, constants included."""
+    """Return the size in bytes of all tensors that an operator reads or writes, also constants."""
     numbers = {*node.inputs, *node.outputs}
     return sum(graph.tensors[number].size_bytes for number in numbers)

@@ -33,9 +33,10 @@ class _File:
 
 @functools.lru_cache(maxsize=2)
 def _unpack(package: str, file: _File) -> Any:
-    """Return a file as objects of the interpreter's schema, with data after the flatbuffer inside.
+    """Return a file as objects of the interpreter's schema.
 
-    The result is cached, so callers must not change it.
+    Data that follow the flatbuffer are moved into it. The result is cached, so callers must not
+    change it.
     """
     schema, content = _schema(package), file.content
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))

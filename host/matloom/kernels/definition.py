@@ -15,8 +15,8 @@ class Definition:
     Parameters
     ----------
     float_rows:
-        Elements per step of a layer in a floating-point mode, which determine the order of its
-        sums.
+        Number of elements per step of a layer in a floating-point mode, which determine the order
+        of its sums.
     """
 
     def __init__(self, graph: Graph, float_rows: int) -> None:

@@ -25,7 +25,8 @@ class Cut:
     content:
         Bytes of the file.
     arena:
-        Bytes of memory for the tensors; for ONNX's libraries, the bytes allowed for values.
+        Number of bytes of memory for the tensors; for ONNX's libraries, the bytes allowed for
+        values.
     inputs, outputs:
         Number of inputs, and number of outputs.
     sized:

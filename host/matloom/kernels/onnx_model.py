@@ -127,7 +127,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
 
 
 def memory_of(graph: Any) -> int:
-    """Return an estimate of the bytes that the values of a GraphProto take at the same time.
+    """Return an estimate of the bytes that a graph's values take at the same time.
 
     Results of ConstantOfShape are counted in full. Of all other values, only the two largest are
     counted, up to `_MOST_CLAIMED` together, because a damaged file may claim any size.
@@ -144,7 +144,10 @@ def _memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
 
 
 def _size(value: Any) -> int:
-    """Return the bytes of a value, eight for each element; 0 for a scalar or an unknown shape."""
+    """Return the size in bytes of a value, eight for each element; 0 if its shape is unknown.
+
+    A scalar counts as 0 bytes, too.
+    """
     shape = value.type.tensor_type.shape.dim
     sizes = [dim.dim_value for dim in shape]
     return 8 * math.prod(sizes) if shape and min(sizes) > 0 else 0

@@ -113,7 +113,7 @@ def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -
 
 
 def _limbs_of(sums: Integers) -> list[Integers]:
-    """Return a list of one array (4, elements) with the byte limbs of sums, a network output."""
+    """Return the byte limbs of a network output's sums, as a list of one array (4, elements)."""
     return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
 
 

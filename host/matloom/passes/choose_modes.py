@@ -134,7 +134,10 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the modes that a layer may get, and the precision that leaves it unchanged."""
+    """Return the names for the modes that a layer may get: `modes`, and synonyms of all of them.
+
+    A synonym is a precision that leaves such a layer unchanged.
+    """
     return (
         *modes,
         *(unchanged for unchanged, others in _UNCHANGING_MODES.items() if others == modes),

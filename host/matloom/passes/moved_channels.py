@@ -14,7 +14,7 @@ Origin = tuple[int, int]
 
 
 def copied_bytes(graph: Graph) -> int:
-    """Return the bytes that selections of channels copy."""
+    """Return the number of bytes that selections of channels copy."""
     copies = (node for node in graph.nodes if _copied_channels(graph, node) is not None)
     return sum(graph.tensors[node.output].size for node in copies)
 

@@ -187,9 +187,9 @@ class _Widening:
     def _extend_constant(
         self, number: int, axis: int, length: int, pad: Callable[..., Array]
     ) -> int:
-        """Add a constant that `pad` extends to a length along an axis, with scales; return it.
+        """Add a constant that `pad` extends to a length along an axis; return its tensor number.
 
-        Return the constant itself if it is long enough.
+        Scales along the axis are extended, too. Return `number` if the constant is long enough.
         """
         tensor = self._tensors[number]
         assert tensor.data is not None

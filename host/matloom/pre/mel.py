@@ -138,7 +138,7 @@ class LogMel(MelSound):
         return 0.0, self.offset
 
     def used_bins(self) -> tuple[int, int]:
-        """Return the indices of all frequencies except 0: first and last."""
+        """Return the indices of the first and the last frequency that bands use: all except 0."""
         return 1, self.bins - 1
 
     def cosines(self) -> Array | None:

@@ -49,7 +49,7 @@ def piece_count(config: Config) -> int:
 
 
 def piece_bytes(config: Config) -> int:
-    """Return the bytes of a piece of the scratchpad."""
+    """Return the size in bytes of a piece of the scratchpad."""
     return -(-config.spad_bytes // _PIECES)
 
 

@@ -36,7 +36,7 @@ class OperatorProfile:
     causes:
         Cycles by the names of `CAUSES`; they add up to `cycles`.
     bytes_read, bytes_written:
-        Bytes that the operator's LOADs and STOREs move, without commands.
+        Number of bytes that the operator's LOADs and STOREs move, without commands.
     instructions:
         Number of the operator's instructions, by unit.
     """
@@ -58,7 +58,7 @@ class OperatorProfile:
 
     @property
     def rate(self) -> float:
-        """Multiply-accumulates per cycle."""
+        """Number of multiply-accumulates per cycle."""
         return self.macs / self.cycles if self.cycles else 0.0
 
     @property

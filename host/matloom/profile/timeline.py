@@ -199,7 +199,7 @@ def is_fill(instruction: Instruction) -> bool:
 
 
 def moved_bytes(instruction: Instruction) -> int:
-    """Return the bytes that a LOAD or STORE moves over the bus; 0 for other instructions."""
+    """Return the number of bytes that a LOAD or STORE moves over the bus; 0 for other units."""
     if instruction.opcode not in (Opcode.LOAD, Opcode.STORE) or is_fill(instruction):
         return 0
     values = instruction.values

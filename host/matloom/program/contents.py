@@ -82,12 +82,12 @@ class Contents:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the network's operators, except for `uncounted` ones."""
+        """Number of multiply-accumulates of the network's operators, without `uncounted` ones."""
         return sum(layer.macs for layer in self.layers)
 
     @property
     def engine_macs(self) -> int:
-        """Multiply-accumulates of the operators that run on the engine."""
+        """Number of multiply-accumulates of the operators that run on the engine."""
         return sum(layer.macs for layer in self.layers if layer.where == "engine")
 
     @property
@@ -149,7 +149,7 @@ class Contents:
         return self.macs_of(layer) / max(self.config.macs_per_cycle(mode) for mode in modes)
 
     def macs_of(self, layer: LayerInfo) -> int:
-        """Return the multiply-accumulates in an operator's instructions.
+        """Return the number of multiply-accumulates in an operator's instructions.
 
         These include the ones of operators fused with it, and are 0 for an operator that is itself
         fused.
@@ -158,7 +158,7 @@ class Contents:
 
     @cached_property
     def _carried(self) -> Counter[str]:
-        """Multiply-accumulates of fused operators, by name of the operator that computes them."""
+        """Multiply-accumulates of fused operators, by the operator that computes them."""
         found = Counter[str]()
         for layer in self.layers:
             if layer.name in self.fused:

@@ -86,7 +86,7 @@ class Program(Contents):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of external memory that the program needs, or the largest program of its loops."""
+        """Number of bytes of external memory for the program, or for the largest of its loops."""
         inside = [each.memory_bytes for programs in self.loops.values() for each in programs]
         return max(sum(self.region_bytes.values()), *inside, 0)
 

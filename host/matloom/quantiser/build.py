@@ -30,7 +30,7 @@ class QuantisationPlan:
     kinds:
         Type of each node's data, by the node's index in the graph.
     bits:
-        Bits of the weights of each layer, by the node's index in the graph.
+        Number of bits of the weights of each layer, by the node's index in the graph.
     ranges:
         Range of each float tensor, by number.
     """

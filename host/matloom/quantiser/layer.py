@@ -48,7 +48,7 @@ def round_layer(
     inputs:
         Real values of the input over all samples, in the float and in the quantised network.
     bits:
-        Bits of a weight, 8 or 4.
+        Number of bits of a weight, 8 or 4.
     """
     values = graph.tensors[node.inputs[1]].data
     assert values is not None

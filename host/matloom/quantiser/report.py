@@ -29,7 +29,7 @@ class LayerQuality:
     kind:
         Type of the operator's data.
     bits:
-        Bits of the operator's weights; None without weights.
+        Number of bits of the operator's weights; None without weights.
     low, high:
         Range that the integers represent; zeros for floats.
     least, largest:

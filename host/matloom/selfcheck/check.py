@@ -135,7 +135,7 @@ class _Check:
             self._compare(info.key, known[info.key], exact=False, where=where)
 
     def buffers(self) -> int:
-        """Check single command buffers in random order, up to a limit; return the MACs of these."""
+        """Check single command buffers in random order, up to a limit; return their MACs."""
         steps = [step for step in self.program.steps if isinstance(step, EngineStep)]
         done = 0
         for at in self._draw.permutation(len(steps)):
@@ -156,7 +156,7 @@ class _Check:
         return 1 - lost / self.program.macs if self.program.macs else float(not steps)
 
     def _macs_of(self, step: EngineStep) -> int:
-        """Return the MACs of the operators between a step's inputs and its outputs."""
+        """Return the number of MACs of the operators between a step's inputs and its outputs."""
         self.definition.start(dict.fromkeys(self._inputs(step), np.empty(0)))
         nodes = self.definition.needed_nodes([self.names[item.name] for item in step.outputs])
         return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)

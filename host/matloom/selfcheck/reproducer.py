@@ -67,10 +67,11 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _network(graph: Graph) -> tuple[str, bytes]:
-    """Return name and contents of a file with the network: a zip of text and arrays if no other.
+    """Return the name and the contents of a file that holds the network.
 
     A network with operators that an interpreter runs is returned as the model file that it was read
-    from, which their nodes hold.
+    from, which their nodes hold. A graph that no model file can express becomes a zip of text and
+    arrays (`_archive`).
     """
     for node in graph.nodes:
         attributes = node.attributes

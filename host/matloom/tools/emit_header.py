@@ -117,7 +117,7 @@ def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
 
 
 def _memory(program: Program) -> int:
-    """Return the bytes of memory that a program takes, as `matloom_program_memory` in C does.
+    """Return the bytes of memory for a program, like `matloom_program_memory` in C.
 
     The program's image is copied to memory.
     """

@@ -187,7 +187,7 @@ def _tuning_sentence(program: Program) -> list[str]:
 
 
 def _bytes_moved(program: Program) -> dict[Region, int]:
-    """Return the bytes that LOADs and STOREs of a first run move, by region of external memory."""
+    """Return the number of bytes that LOADs and STOREs of a first run move, by region."""
     moved = dict.fromkeys(Region, 0)
     for step in program.steps:
         if not isinstance(step, EngineStep):

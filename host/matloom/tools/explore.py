@@ -234,7 +234,7 @@ class Exploration:
                     yield other
 
     def fits(self, at: tuple[int, ...]) -> bool:
-        """Return whether the device has enough of each resource; the clock is not checked."""
+        """Return whether the device has enough of each resource for an engine; clocks may miss."""
         if at not in self._fitted:
             self._fitted[at] = self.engine_search.candidate(text_of(at))
         engine = self._fitted[at]

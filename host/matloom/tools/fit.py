@@ -126,7 +126,7 @@ class FittedEngine:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates per cycle."""
+        """Number of multiply-accumulates per cycle."""
         return self.config.rows * self.config.columns
 
     @property

@@ -254,7 +254,7 @@ def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
 
 
 def _weights(study: Study, number: int) -> list[float]:
-    """Return the relative frequency with which to change each stage.
+    """Return the relative frequency with which to change each stage of the run `number`.
 
     A third is the same for all stages, a third is in proportion to their computation and weight
     transfers, and a third to the cycles in which they wait.

@@ -40,7 +40,7 @@ class Cost(NamedTuple):
 
     @property
     def both(self) -> int:
-        """Sum of both, which a search minimises."""
+        """Cycles of both calls together, which a search minimises."""
         return self.first + self.later
 
 

@@ -25,7 +25,7 @@ _CONTROL, _START = register("CONTROL").offset, 1
 
 
 def memory_bytes(config: Config) -> int:
-    """Return the bytes of memory for three regions as large as the scratchpad, and for commands."""
+    """Return the bytes of memory for commands, and for three regions as large as the scratchpad."""
     return max(1 << 22, 4 * (config.spad_bytes + (1 << 16)))
 
 

@@ -181,7 +181,7 @@ class Array(wiring.Component):
         return m
 
     def _goes_on(self, index: int, group: int) -> bool:
-        """Return whether columns after a broadcast group need a weight byte."""
+        """Return whether a column after a broadcast group needs the weight byte `index`."""
         config = self._config
         beyond = index % config.columns >= (group + 1) * config.broadcast_group
         return beyond or bool(config.transposed_weights)
@@ -218,10 +218,11 @@ class Array(wiring.Component):
         ]
 
     def _weights(self, m: Module, column: int, writes, weights, switch):
-        """Return the active weights of a column.
+        """Return the active weights of a column, and load its shadow weights.
 
-        `writes` is a pair: a list of write enables, one per group, and the flag that the groups are
-        of columns instead of rows, or None if they are always of rows.
+        `writes` is a pair: a list of write enables, one per group, and the flag that groups are
+        columns instead of rows, or None if they are always rows. `weights` has the arriving
+        weights, and `switch` makes the shadow weights active.
         """
         config, bits = self._config, self._cells.weight_bits
         (writes, transposed), actives = writes, []

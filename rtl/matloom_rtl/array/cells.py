@@ -69,7 +69,7 @@ def _format(mode: Value, config: Config) -> Value:
 
 
 def operand_bits(config: Config) -> int:
-    """Return the bits of an operand: 8 for a byte, 9 for a byte less a zero point."""
+    """Return the width in bits of an operand: 8 for a byte, 9 for a byte less a zero point."""
     return 9 if config.zero_points else 8
 
 

@@ -59,8 +59,8 @@ class BurstMemory(wiring.Component):
     size:
         Size in bytes, a multiple of a bank.
     bank_words:
-        Words per bank, a power of two; by default the largest up to `BLOCK_WORDS` that divides the
-        memory.
+        Number of words per bank, a power of two; by default the largest up to `BLOCK_WORDS` that
+        divides the memory.
 
     Members
     -------

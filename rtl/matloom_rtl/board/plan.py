@@ -44,7 +44,7 @@ class Plan:
     device:
         The device, with the options of this board.
     soft_columns:
-        Columns of the array whose multipliers are built from lookup tables.
+        Number of columns of the array whose multipliers are built from lookup tables.
     soc:
         Settings of the processor that replaces the host link, if any.
     """

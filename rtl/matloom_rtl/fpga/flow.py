@@ -74,7 +74,7 @@ def synthesise(
     Parameters
     ----------
     soft_columns
-        Columns of the array that multiply in lookup tables; only for `ecp5`.
+        Number of columns of the array that multiply in lookup tables; only for `ecp5`.
     abc9
         Map tables with ABC9, which considers delays. If it fails, as it does for some large
         designs, or is disabled, tables for `ecp5` are mapped by ABC, which needs more of them.

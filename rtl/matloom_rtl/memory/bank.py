@@ -30,7 +30,7 @@ class Bank(wiring.Component):
     Parameters
     ----------
     word_bytes, lines:
-        Bytes of a word, and number of lines of two words.
+        Size in bytes of a word, and number of lines of two words.
     parity:
         Add parity bits.
 

@@ -28,7 +28,7 @@ class Gather(wiring.Component):
     Parameters
     ----------
     width, span:
-        Bytes of a read, and bytes returned by each bank.
+        Size in bytes of a read, and number of bytes returned by each bank.
     banks:
         Number of banks.
     boundary:

@@ -23,7 +23,7 @@ class Scatter(wiring.Component):
     Parameters
     ----------
     width, word_bytes:
-        Bytes of a write, and of a word; a line is two words.
+        Size in bytes of a write, and of a word; a line is two words.
 
     Members
     -------

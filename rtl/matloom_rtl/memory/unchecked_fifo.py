@@ -18,7 +18,7 @@ class UncheckedFIFO(wiring.Component):
     Parameters
     ----------
     width:
-        Bits per item.
+        Number of bits per item.
     depth:
         Capacity in items.
 

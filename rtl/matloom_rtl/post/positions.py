@@ -210,9 +210,11 @@ class Positions(wiring.Component):
         return bank_select_of(address, self._columns, self._config)
 
     def _drive_entry(self, m: Module, entry, block_end):
-        """Drive the entry of `position`; with `pairs`, it is an entry of a pair.
+        """Drive the accumulator entry of `position`.
 
-        Two blocks use the same pairs: the first entries, then the second.
+        With `pairs`, two consecutive blocks use the same pairs of entries: the first block uses the
+        first entry of each pair, the second block the second. `block_end` marks the last position
+        of a block.
         """
         paired = Signal()
         second = Signal()

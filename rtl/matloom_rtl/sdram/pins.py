@@ -112,12 +112,12 @@ class ControllerPlan:
 
     @property
     def word_bits(self) -> int:
-        """Bits that pass the data pins per cycle."""
+        """Number of bits that pass the data pins per cycle."""
         return self.gear * self.part.data_bits
 
     @property
     def columns(self) -> int:
-        """Columns of a bus beat, the SDRAM's burst length: 1, 2, 4 or 8."""
+        """Number of columns of a bus beat, the SDRAM's burst length: 1, 2, 4 or 8."""
         return self.bus_bits // self.part.data_bits
 
     @property

@@ -165,7 +165,7 @@ def _valid_elements(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
 
 
 def _pool_maximum(results: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the maximum, as of int8, of each 2 x 2 block of results.
+    """Return the maximum of each 2 x 2 block of results, which are compared as signed bytes.
 
     Results are (blocks, rows, positions, columns); rows and positions are halved.
     """

@@ -82,7 +82,10 @@ class _Rows:
 
 
 def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
-    """Return a field of the current and of the waiting command; `value` is that of `unit.i`."""
+    """Return registers that hold a property of the current and of the waiting command.
+
+    `value` is the property of the command that `unit.i` shows; `name` names the registers.
+    """
     now, following = (
         Signal.like(value, name=each, reset_less=True) for each in (name, f"following_{name}")
     )

@@ -206,7 +206,10 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
-    """Lemmas: registers of axis `name`, x or y, for the next vector, unless it restarts counts."""
+    """Lemmas: the registers that count outputs and skipped positions along an axis, x or y.
+
+    They are right for the next vector. If it begins a line, those of x are not relevant.
+    """
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (

@@ -121,9 +121,10 @@ def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
 
 
 def _places(m: Module, walk: WalkNest) -> None:
-    """Lemmas: a loop without a step for a place has the place of the loop outside it.
+    """Lemmas: a loop whose steps do not change a place has the place of the loop around it.
 
-    Assumes that no place wraps around, which `walk_reach` proves.
+    A place is one of the positions that the walk computes, such as a row. Assumes that no place
+    wraps around, which `walk_reach` proves.
     """
     m.d.comb += walk.nest.lemmas()
     for place, values in walk.nest.at.items():
