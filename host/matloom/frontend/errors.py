@@ -25,11 +25,15 @@ class Unsupported(ModelError):
     """Error for an operator that only a reference interpreter can run; the message says why."""
 
 
-class Contradiction(Unsupported):
+class MisreadInMicro(Unsupported):
+    """Error for an operator that TensorFlow Lite Micro misreads, and only LiteRT can run."""
+
+
+class Contradiction(MisreadInMicro):
     """Error for an operator whose tensors and options contradict each other.
 
     TensorFlow Lite Micro trusts them, and reads or writes out of bounds. LiteRT checks them, so
-    only LiteRT defines what the operator does.
+    only LiteRT defines what the operator does, and what shapes its outputs have.
     """
 
 

@@ -36,7 +36,8 @@ def curve_scale(graph: Graph, node: Node) -> Multiplier:
     Raises
     ------
     ValueError
-        The input has a zero point other than 0, or a scale that is too large.
+        The input has a zero point other than 0, or a scale that is too large or, because reference
+        kernels take a multiplier of 0 for one of a power of two, too small.
     """
     data = graph.tensors[node.inputs[0]]
     if data.zero_point:
@@ -50,4 +51,7 @@ def curve_scale(graph: Graph, node: Node) -> Multiplier:
         ratio, right = 2 * ratio, right + 1
     if ratio >= 2**15:
         raise ValueError(f"the input's scale must be below {2**15 / ARGUMENT_SCALE:.3f}")
+    if ratio < 1:
+        least = 2.0 ** -(_MOST_CURVE_SHIFT + 1) / ARGUMENT_SCALE
+        raise ValueError(f"the input's scale must be at least {least:.3g}, not {data.scale:.3g}")
     return int(ratio), right

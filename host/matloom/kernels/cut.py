@@ -15,6 +15,8 @@ from matloom.kernels.run_time_shapes import has_run_time_shape
 
 #: The largest arena that TensorFlow Lite Micro can address.
 _LARGEST_ARENA = 2**31 - 1
+#: Version of the schema of all files.
+_VERSION = 3
 
 
 class _File:
@@ -74,6 +76,8 @@ def plain_model(content: bytes, package: str) -> Any:
     model = copy.copy(_unpack(package, _File(content)))
     model.subgraphs = [copy.copy(graph) for graph in model.subgraphs]
     model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
+    # Interpreters refuse other numbers, which do not change what a file means.
+    model.version = _VERSION
     return model
 
 

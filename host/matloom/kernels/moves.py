@@ -64,6 +64,8 @@ def pad_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         quantisation = graph.tensors[node.output].quantisation
         value = 0 if quantisation is None else quantisation.zero_point[0]
     edges = list(zip(attributes.before, attributes.after, strict=True))
+    if not edges:  # A scalar, which NumPy cannot pad.
+        return inputs[0]
     return np.pad(inputs[0], edges, constant_values=value)
 
 

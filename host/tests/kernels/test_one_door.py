@@ -20,6 +20,7 @@ from matloom.ir.attributes import (
     Attributes,
     Axis,
     Conv2D,
+    FullyConnected,
     Pad,
     Pool2D,
     Reduce,
@@ -29,7 +30,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.reference import InterpreterError
 from matloom.tools.explain import explain
 from matloom.verification.random_operators import Instances
-from support.oracles import litert, micro
+from support.oracles import litert, micro, micro_session
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -566,3 +567,163 @@ def test_divisors_of_which_some_numbers_are_none():
     draw = np.random.default_rng(0)
     given = [draw.integers(1, 127, shape, np.int8) for _ in range(2)]
     check(pack(model), LITERT, given)
+
+
+def summing(last):
+    """Return the file of a sum of its input and the last sum, which `last` copies."""
+    graph = adding()
+    copied = Node(op=last, inputs=(2,), outputs=(1,), index=1)
+    model = unpack(replace(graph, inputs=(0, 1), nodes=(*graph.nodes, copied), outputs=(2,)))
+    model.subgraphs[0].tensors[1].isVariable = True
+    model.subgraphs[0].inputs = np.array([0], np.int32)
+    return model
+
+
+def check_calls(content, given):
+    """Compare consecutive calls of one session with those of one interpreter."""
+    golden = micro_session(content)
+    with matloom.load(content, device="model", config="nano") as session:
+        for array in given:
+            np.testing.assert_array_equal(session.run(array), golden(array)[0])
+
+
+CALLS = [
+    np.array([[7, -9, 30, 2]], np.int8),
+    np.full((1, 4), 3, np.int8),
+    np.zeros((1, 4), np.int8),
+]
+
+
+@pytest.mark.parametrize("last", [Op.RELU, Op.RELU6])
+def test_variables_of_ordinary_operators(last):
+    content = pack(summing(last))
+    layers = matloom.compile(content, "nano").layers
+    assert all("operators share the state of tensor 1" in layer.reason for layer in layers)
+    check_calls(content, CALLS)
+
+
+def test_a_variable_that_is_never_written():
+    model = summing(Op.RELU)
+    model.subgraphs[0].operators.pop()
+    content = pack(model)
+    (layer,) = matloom.compile(content, "nano").layers
+    assert "ADD reads the state of tensor 1" in layer.reason
+    check_calls(content, CALLS)
+
+
+def test_a_variable_with_initial_values():
+    model = summing(Op.RELU)
+    model.subgraphs[0].operators.pop()
+    buffer = schema.BufferT()
+    buffer.data = np.array([1, 2, 3, 4], np.uint8)
+    model.subgraphs[0].tensors[1].buffer = len(model.buffers)
+    model.buffers.append(buffer)
+    check_calls(pack(model), CALLS)
+
+
+@pytest.mark.parametrize("name", ["RELU", "ELU"])
+def test_variables_as_inputs_and_outputs(name):
+    model = unpack(one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (3, 5))))
+    code = model.operatorCodes[0]
+    code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, name)
+    for at in (0, 1):
+        model.subgraphs[0].tensors[at].isVariable = True
+        check(pack(model), MICRO if at else None)
+
+
+def test_sparsity_of_computed_tensors():
+    model = unpack(one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (3, 5))))
+    for item in model.subgraphs[0].tensors:
+        item.sparsity = schema.SparsityParametersT()
+    check(pack(model))
+
+
+@pytest.mark.parametrize("densify", [False, True])
+def test_sparse_weights(densify):
+    """Rows of weights in blocks of 16, of which only some are in the file."""
+    graph = one(
+        Op.FULLY_CONNECTED,
+        [tensor("x", (2, 32)), tensor("w", (4, 32), 0.02, data=np.zeros((4, 32), np.int8))],
+        tensor("y", (2, 4), 0.5),
+        FullyConnected(),
+    )
+    model = unpack(graph)
+    network, weights = model.subgraphs[0], model.subgraphs[0].tensors[1]
+    blocks = np.random.default_rng(0).integers(-127, 128, (5, 16)).astype(np.int8)
+    model.buffers[weights.buffer].data = blocks.view(np.uint8).reshape(-1)
+    weights.sparsity = sparsity = schema.SparsityParametersT()
+    sparsity.traversalOrder = np.array([0, 1, 2], np.int32)
+    sparsity.blockMap = np.array([1], np.int32)
+    rows, held, inner = (schema.DimensionMetadataT() for _ in range(3))
+    rows.denseSize, inner.denseSize = 4, 16
+    held.format = schema.DimensionType.SPARSE_CSR
+    held.arraySegmentsType = held.arrayIndicesType = schema.SparseIndexVector.Int32Vector
+    held.arraySegments, held.arrayIndices = schema.Int32VectorT(), schema.Int32VectorT()
+    held.arraySegments.values = np.array([0, 1, 3, 4, 5], np.int32)
+    held.arrayIndices.values = np.array([0, 0, 1, 1, 0], np.int32)
+    sparsity.dimMetadata = [rows, held, inner]
+    dense = np.zeros((4, 2, 16), np.int8)
+    dense[[0, 1, 1, 2, 3], [0, 0, 1, 1, 0]] = blocks
+    if densify:
+        whole, code, made = schema.TensorT(), schema.OperatorCodeT(), schema.OperatorT()
+        whole.name, whole.shape, whole.type = "dense", weights.shape, weights.type
+        whole.quantization = weights.quantization
+        network.tensors.append(whole)
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.DENSIFY
+        model.operatorCodes.append(code)
+        made.opcodeIndex = len(model.operatorCodes) - 1
+        made.inputs, made.outputs = np.array([1], np.int32), np.array([3], np.int32)
+        network.operators[0].inputs = np.array([0, 3], np.int32)
+        network.operators.insert(0, made)
+    content = pack(model)
+    weights = replace(graph.tensors[1], data=dense.reshape(4, 32))
+    plain = write_tflite(replace(graph, tensors={**graph.tensors, 1: weights}))
+    program = matloom.compile(content, "nano")
+    given = arrays(plain)
+    with matloom.load(program, device="model") as session:
+        np.testing.assert_array_equal(session.run(given[0]), micro(plain, given, 1)[0])
+
+
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+def test_spare_bytes_after_constants(op):
+    graph = Instances([5, 6]).make(op)
+    model = unpack(graph)
+    for buffer in model.buffers:
+        if buffer.data is not None and len(buffer.data):
+            buffer.data = np.concatenate([buffer.data, np.full(16, 99, np.uint8)])
+    program = matloom.compile(pack(model), "nano")
+    given = arrays(write_tflite(graph))
+    with matloom.load(program, device="model") as session:
+        made = session.run({info.name: x for info, x in zip(program.inputs, given, strict=True)})
+    np.testing.assert_array_equal(next(iter(made.values())), micro(pack(model), given, 1)[0])
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_other_versions_of_the_schema(version):
+    model = unpack(one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (5, 3))))
+    model.version = 3
+    golden = litert(pack(model), arrays(pack(model)))
+    model.version = version
+    with matloom.load(pack(model), device="model", config="nano") as session:
+        made = session.run(arrays(pack(model))[0])
+    np.testing.assert_array_equal(made.ravel(), golden[0].ravel())
+
+
+def test_padding_of_a_scalar():
+    model = unpack(
+        one(Op.PAD, [tensor("x", (1,))], tensor("y", (1,)), Pad(before=(0,), after=(0,)))
+    )
+    for item in model.subgraphs[0].tensors[:2]:
+        item.shape = np.array([], np.int32)
+    parameter = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[1]]
+    parameter.shape, parameter.buffer = np.array([0, 2], np.int32), 0
+    with matloom.load(pack(model), device="model", config="nano") as session:
+        assert session.run(np.array(5, np.int8)) == np.array(5)
+
+
+@pytest.mark.parametrize("op", [Op.TANH, Op.LOGISTIC])
+@pytest.mark.parametrize("scale", [1e-30, 3.7e-14, 3.8e-14])
+def test_curves_of_words_of_almost_no_scale(op, scale):
+    """A multiplier of 0 stands for one of a power of two in reference kernels."""
+    words = [tensor("x", (3, 5), scale, dtype="int16"), tensor("y", (3, 5), 2**-15, dtype="int16")]
+    check(write_tflite(one(op, words[:1], words[1])), None if scale * 12288 * 2**31 >= 1 else MICRO)

@@ -7,7 +7,7 @@ from typing import Any
 import tflite
 
 from matloom.frontend.ends import copy_outputs, separate_inputs
-from matloom.frontend.errors import Contradiction, ModelError, Unsupported, error_of
+from matloom.frontend.errors import Contradiction, MisreadInMicro, ModelError, Unsupported, error_of
 from matloom.frontend.opaque import (
     OpaqueOperator,
     common_interpreters,
@@ -205,18 +205,17 @@ class SubgraphReader:
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
-            checked = isinstance(unsupported, Contradiction)
             sized = has_run_time_shape(name, inputs, self.known.is_computed)
-            if checked or sized:
+            if sized or isinstance(unsupported, Contradiction):
                 self.unsized.update(outputs)
-            dtype = self.known.dtype(inputs)
+            dtype, misread = self.known.dtype(inputs), isinstance(unsupported, MisreadInMicro)
             opaque = OpaqueOperator(
                 name=name,
                 index=index,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, dtype, contradicts=checked, sized=sized),
+                interpreters=interpreters_of(name, dtype, misread=misread, sized=sized),
                 has_own_node=is_layered_loop(self.known, name, operator),
             )
             return [opaque]

@@ -10,7 +10,7 @@ import tflite
 
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.arch.program_file import TENSOR_LIMIT
-from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.errors import MisreadInMicro, ModelError, Unsupported
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, records, text
 from matloom.ir.graph import Array, Quantisation, Tensor
 from matloom.ir.node_rules import QUANTISED
@@ -66,10 +66,12 @@ class FileTensors:
         if number < 0:
             return False
         table, prefix = self._table(number)
+        if number in self.passed:
+            return True
         if table.IsVariable() or (number not in self.produced and self._is_empty(table)):
             return False
         try:
-            return number in self.passed or bool(self._raw(table.Buffer()).size == 0)
+            return bool(self._raw(table.Buffer()).size == 0)
         except ModelError as error:
             raise ModelError(f"{prefix}{error}") from None
 
@@ -136,8 +138,6 @@ class FileTensors:
         if dtype is None:
             type_name = enum_name(tflite.TensorType, table.Type())
             raise Unsupported(f"has the type {type_name}")
-        if table.Sparsity() is not None:
-            raise Unsupported("is sparse")
         shape = tuple(numbers(table, "Shape").tolist())
         if any(length < 0 for length in shape):
             raise ModelError(f"must have dimensions of at least 0, not {shape}")
@@ -145,7 +145,7 @@ class FileTensors:
         if size > TENSOR_LIMIT:
             raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
         given = number in self.passed
-        data = None if given else self._data(table.Buffer(), shape, dtype, packed=packed)
+        data = None if given else self._data(table, shape, dtype, packed=packed)
         if data is None and size == 0 and number not in self.produced:
             data = np.empty(shape, dtype)
         # Scales of other types are leftovers from training; those of a bias follow from its
@@ -196,18 +196,26 @@ class FileTensors:
         return np.frombuffer(self.content, np.uint8, size, start)
 
     def _data(
-        self, buffer: int, shape: tuple[int, ...], dtype: str, *, packed: bool
+        self, table: Any, shape: tuple[int, ...], dtype: str, *, packed: bool
     ) -> Array | None:
-        raw = self._raw(buffer)
+        """Return the values of a constant, None without any; the file may have bytes beyond them.
+
+        Raises
+        ------
+        MisreadInMicro
+            They are sparse.
+        """
+        raw = self._raw(table.Buffer())
         if raw.size == 0:
             return None
+        if table.Sparsity() is not None:
+            raise MisreadInMicro("is sparse")
         kind = np.dtype(dtype).newbyteorder("<")
         size = int(np.prod([*shape, 1], dtype=object))
         expected = -(-size // 2) if packed else kind.itemsize * size
         if raw.size < expected:
             raise ModelError(f"must have {expected} bytes of data, not {raw.size}")
-        if raw.size > expected:
-            raise Unsupported(f"must have {expected} bytes of data, not {raw.size}")
+        raw = raw[:expected]
         if packed:
             # The first of two integers is in the low bits.
             halves = (low_nibble(raw.view(np.int8)), high_nibble(raw.view(np.int8)))

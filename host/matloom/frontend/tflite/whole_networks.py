@@ -16,6 +16,14 @@ _SIDE_EFFECTS = frozenset(
     }
 )
 
+#: Operators that read and write state of their own in tensors among their inputs.
+_KEEP_STATE = frozenset(
+    {
+        *("SVDF", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN"),
+        *("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"),
+    }
+)
+
 
 def reason_to_stay_whole(
     tensors: FileTensors, names: Sequence[str], operators: Sequence[Any]
@@ -32,9 +40,16 @@ def reason_to_stay_whole(
     count = tensors.model.SubgraphsLength()
     if not alone and count > 1 + list(names).count("CALL_ONCE"):
         return f"the network has {count} subgraphs"
-    readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
     for number in range(len(tensors)):
-        variable = tensors.subgraph.Tensors(number).IsVariable()
-        if variable and sum(number in inputs for inputs in readers) > 1:
+        if number in tensors.passed or not tensors.subgraph.Tensors(number).IsVariable():
+            continue
+        readers = [
+            name
+            for name, operator in zip(names, operators, strict=True)
+            if number in numbers(operator, "Inputs").tolist()
+        ]
+        if len(readers) > 1 or number in tensors.produced:
             return f"operators share the state of tensor {number}"
+        if not _KEEP_STATE.issuperset(readers):
+            return f"{readers[0]} reads the state of tensor {number}"
     return None
