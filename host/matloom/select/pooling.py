@@ -86,10 +86,9 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
     `window` does not cover the image, if elements have two bytes, or if single taps are as fast.
     """
     config, depth = context.config, window.depth
-    count = window.in_height * window.in_width
-    covers = window.kernel_height * window.kernel_width == count
-    if context.output.element_bytes > 1 or not covers or window.out_height * window.out_width > 1:
+    if context.output.element_bytes > 1 or not window.covers_image:
         return None
+    count = window.in_height * window.in_width
     blocks, latency = -(-depth // config.columns), config.acc_update_latency
     parts = depth // _largest_divisor(depth, min(config.rows, config.columns), 1)
     cycles = count // _taps_per_vector(window, config) * min(max(latency, parts), latency * blocks)

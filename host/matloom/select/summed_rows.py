@@ -35,7 +35,7 @@ _MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
 def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
     """Return the same sums with the map as weights, or the stage itself if that is no faster.
 
-    The stage is also unchanged if the window does not cover the whole map, or the map does not fit.
+    The stage is also unchanged if the window is not the whole map, or the map does not fit.
 
     Parameters
     ----------
@@ -46,8 +46,7 @@ def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -
     """
     size = window.in_height * window.in_width * window.depth
     blocks, rest = divmod(window.depth, config.columns)
-    kernel = (window.kernel_height, window.kernel_width)
-    whole = kernel == (window.in_height, window.in_width) and window.images == 1
+    whole = window.covers_image and window.images == 1
     if not whole or rest or blocks > _MOST_BLOCKS or size > config.spad_bytes // _SPAD_DIVISOR:
         return stage
     tiles = -(-size // (config.rows * config.columns))

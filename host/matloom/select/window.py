@@ -38,17 +38,16 @@ class Window:
     @property
     def is_pointwise(self) -> bool:
         """Whether each output position depends on the input at that position alone."""
-        size = self.in_height, self.in_width
-        single = self.kernel_height == self.kernel_width == self.stride_y == self.stride_x == 1
-        return (
-            single
-            and not self.pad_top | self.pad_left
-            and size
-            == (
-                self.out_height,
-                self.out_width,
-            )
-        )
+        kernel = self.kernel_height == self.kernel_width == self.stride_y == self.stride_x == 1
+        same_size = (self.in_height, self.in_width) == (self.out_height, self.out_width)
+        return kernel and same_size and not self.pad_top | self.pad_left
+
+    @property
+    def covers_image(self) -> bool:
+        """Whether the only output position has the positions of the image as its taps."""
+        kernel, image = (self.kernel_height, self.kernel_width), (self.in_height, self.in_width)
+        single = self.out_height == self.out_width == 1
+        return kernel == image and single and not self.pad_top | self.pad_left
 
     def join_rows(self, rows: int) -> "Window":
         """Return a pointwise window on the same bytes, in which `rows` rows form one."""

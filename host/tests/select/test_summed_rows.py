@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from matloom.arch.config import PRESETS
+from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Arithmetic, Conv2D, Pool2D, Reduce
+from matloom.ir.attributes import Arithmetic, Conv2D, Padding, Pool2D, Reduce
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.select import pooling
@@ -68,6 +68,28 @@ def test_the_map_comes_from_anywhere(op, where):
 @pytest.mark.parametrize("where", [{}, {"made": False, "doubled": True}])
 def test_presets_are_exact(name, size, where):
     exact_programs(pooled(size, **where), PRESETS[name], (None, 1, 2))
+
+
+@pytest.mark.parametrize("engine", ["nano+rows=8+columns=16", "reference"])
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "pads"),
+    [
+        ((3, 2, 128), (3, 2), (1, 1), (1, 1, 0, 1)),
+        ((5, 5, 64), (5, 5), (9, 9), (2, 2, 2, 2)),
+        ((5, 5, 64), (5, 5), (9, 9), (0, 0, 3, 0)),
+        ((5, 3, 64), (3, 5), (9, 9), (0, 0, 1, 1)),
+        ((10, 10, 128), (10, 10), (10, 10), (5, 5, 5, 5)),
+    ],
+)
+def test_padded_windows_of_the_size_of_the_map(engine, size, window, stride, pads):
+    """Some taps are padding, so neither all nor only whole maps are summed."""
+    builder, (top, bottom, left, right) = GraphBuilder(), pads
+    image = builder.input("image", (1, *size), "int8", Quantisation(scale=(0.1,), zero_point=(5,)))
+    padding = Padding(top=top, bottom=bottom, left=left, right=right)
+    pool = Pool2D(window=window, stride=stride, padding=padding)
+    graph = builder.graph(builder.add(Op.AVERAGE_POOL_2D, [image], pool))
+    for program in exact_programs(graph, load_config(engine), (None, 1)):
+        assert not selects(program)
 
 
 def test_few_channels_are_summed_faster_than_by_windows(monkeypatch):
