@@ -35,6 +35,7 @@ $(STAMP): pyproject.toml
 	@echo "installing into $(VENV) (a minute or two, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -e '.[sim,reference,litert,onnx,demo,fpga,formal,boards,uart,soc,dev]'
+	@$(BIN)/python -m compileall -q host/matloom rtl/matloom_rtl # pip compiles nothing it links to.
 	@touch $@
 
 setup: $(STAMP) ## Make .venv, install everything into it, and the hooks of pre-commit into git.
