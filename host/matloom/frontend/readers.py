@@ -1,6 +1,6 @@
 """The readers of model files, and the functions that choose one by the content of a file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from matloom.frontend.onnx.loops import onnx_loop
 from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resize_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.onnx.writing.write import write_onnx
+from matloom.frontend.sizes import Dims, Shapes, given_sizes
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import read_tflite_declaration
@@ -23,8 +24,6 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
 from matloom.ir.graph import Graph
 
-Shapes = Mapping[str, Sequence[int]]
-Dims = Mapping[str, int]
 #: A path, bytes, or a torch.export program, whose class needs torch.
 Source = str | Path | bytes | Any
 
@@ -123,12 +122,15 @@ def load(
     ------
     ModelError
         The file is missing, damaged or of an unknown format, or `shapes` or `dims` do not fit.
+    UserTypeError
+        `shapes` or `dims` is not a mapping.
     MissingPackageError
         A package that the format needs is not installed.
     """
+    sizes = given_sizes(shapes, dims)
     reader, file = _open(source)
-    if shapes or dims:
-        file = replace(file, content=reader.reshape(file, shapes or {}, dims or {}, exact))
+    if any(sizes):
+        file = replace(file, content=reader.reshape(file, *sizes, exact))
     return reader.graph(file, exact)
 
 
@@ -159,8 +161,9 @@ def reshape(
 
     The parameters and errors are those of `load`.
     """
+    sizes = given_sizes(shapes, dims)
     reader, file = _open(source)
-    return reader.reshape(file, shapes or {}, dims or {}, exact)
+    return reader.reshape(file, *sizes, exact)
 
 
 def declaration(source: Source) -> Declaration:

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -80,12 +79,7 @@ def _shapes_to_change(
 
 def _check_shape(name: str, shape: Sequence[int], tensor: Any) -> Shape:
     """Return the new shape of an input; raise `ShapeError` if the input cannot have it."""
-    try:
-        sizes = tuple(operator.index(length) for length in shape)
-    except TypeError:
-        raise ShapeError(
-            f"the shape of input {name!r} must be of whole numbers, not {shape}"
-        ) from None
+    sizes = tuple(shape)
     declared = numbers(tensor, "ShapeSignature").tolist() or numbers(tensor, "Shape").tolist()
     if len(sizes) != len(declared):
         raise ShapeError(

@@ -1,5 +1,6 @@
 """Inputs with other shapes: networks of unknown height and width, against LiteRT resized."""
 
+import re
 import sys
 
 import flatbuffers
@@ -174,7 +175,7 @@ def test_values_computed_from_shapes_are_folded():
         ),
         (
             {"x": (1, 8.5, 8, 3)},
-            "model: the shape of input 'x' must be of whole numbers, not (1, 8.5, 8, 3)",
+            "the shape of input 'x' must be of whole numbers, not (1, 8.5, 8, 3)",
         ),
         ({"x": (1, 8, 8, 6)}, "model: input 'x' must have 3 channels, not 6"),
         (
@@ -227,3 +228,28 @@ def test_shapes_need_a_file():
     program = matloom.compile(graph, "nano")
     with pytest.raises(TypeError, match="shapes must go with a network, not the program 'net'"):
         matloom.load(program, device="model", shapes={"x": (1, 8, 8, 3)})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"shapes": (1, 8, 8, 3)}, "shapes must be a mapping by the name of the input, not (1, 8"),
+        ({"shapes": [("x", (1, 8, 8, 3))]}, "shapes must be a mapping by the name of the input"),
+        ({"shapes": {"x": 8}}, "the shape of input 'x' must be of whole numbers, not 8"),
+        ({"shapes": {"x": "1,8,8,3"}}, "the shape of input 'x' must be of whole numbers, not '1"),
+        ({"dims": ("n", 1)}, "dims must be a mapping by the name of the dimension, not ('n', 1)"),
+        ({"dims": 5}, "dims must be a mapping by the name of the dimension, not 5"),
+        ({"dims": {"n": "1"}}, "the size of dimension 'n' must be a whole number, not '1'"),
+        ({"dims": {"n": 1.0}}, "the size of dimension 'n' must be a whole number, not 1.0"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_not_blamed_on_the_file(sizes, message):
+    for reading in (frontend.load, frontend.reshape):
+        with pytest.raises((ModelError, TypeError), match=re.escape(message)):
+            reading(left_open(convolutional()), **sizes)
+
+
+def test_sizes_may_be_numpy_integers():
+    content = left_open(convolutional())
+    shape = np.array([1, 20, 10, 3])
+    assert frontend.load(content, {"x": shape}).tensors[0].shape == (1, 20, 10, 3)
