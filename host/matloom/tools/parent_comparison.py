@@ -73,7 +73,8 @@ def compare_with_parent(
     Parameters
     ----------
     path, parent:
-        Model files of the network and of its floating-point original.
+        Model files of the network and of its floating-point original. Inputs whose sizes the
+        original leaves open get the sizes of the network's inputs of the same name.
     inputs:
         Inputs for `path`, as for `matloom.evaluate`; None draws `samples` random ones from `seed`.
         A float parent receives the real values of the network's integers, so that quantisation of
@@ -84,7 +85,8 @@ def compare_with_parent(
     UserError
         The networks have different inputs, or no tensor in common.
     """
-    graph, other = frontend.load(path), frontend.load(parent)
+    graph = frontend.load(path)
+    other = frontend.load(parent, _open_shapes(parent, graph))
     pairs = _matching_tensors(graph, other)
     layers = {
         number: OperatorErrors(operator=str(node.op), tensor=graph.tensors[number].name)
@@ -112,6 +114,13 @@ def compare_with_parent(
         layers=tuple(layers.values()),
         unmatched=tuple(name for name in names if name not in matched),
     )
+
+
+def _open_shapes(parent: str | Path, graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return the graph's input shapes, by name, for inputs whose sizes the parent leaves open."""
+    shapes = {graph.tensors[number].name: graph.tensors[number].shape for number in graph.inputs}
+    undetermined = [each.key for each in frontend.declaration(parent).inputs if each.sizes is None]
+    return {name: shapes[name] for name in undetermined if name in shapes}
 
 
 def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:

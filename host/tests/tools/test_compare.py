@@ -182,6 +182,27 @@ def test_against_another_network(path):
     assert "farthest off: " in str(outcome)
 
 
+def test_a_parent_of_open_sizes_gets_those_of_the_network(tmp_path):
+    """A float file may leave its batch open; the file made from it has a batch of one."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    weights = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
+    paths = []
+    for name, batch in (("made", 1), ("parent", "N")):
+        ends = [
+            onnx.helper.make_tensor_value_info(end, onnx.TensorProto.FLOAT, [batch, length])
+            for end, length in (("x", 3), ("y", 2))
+        ]
+        node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+        graph = onnx.helper.make_graph([node], name, ends[:1], ends[1:], [weights])
+        opset = onnx.helper.make_opsetid("", 17)
+        model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8)
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, paths[-1])
+    outcome = compare_with_parent(*paths)
+    assert len(outcome.layers) == 1
+    assert str(outcome).endswith("all of them are equal")
+
+
 def test_comparing_unrelated_networks(path, tmp_path, small_product):
     other = tmp_path / "product.tflite"
     other.write_bytes(write_tflite(small_product))
