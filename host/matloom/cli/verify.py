@@ -76,7 +76,7 @@ def _print_outcome(verification: "Verification") -> None:
 
 
 def _verify(verification: "Verification", folder: Path, workers: Workers) -> None:
-    """Run the steps, and show progress."""
+    """Run the steps of a verification, and show progress."""
     from matloom.verification import campaign
     from matloom.workers import TaskRunner, reused_executor
 

@@ -123,7 +123,7 @@ class BoundRun:
     segment:
         The stages to schedule.
     constants:
-        Bytes of the constants that stages read as tensors, by name; they go into the image.
+        Contents of the constants that stages read as tensors, by name; they go into the image.
     timestamps:
         The slot of each operator in the completion-time table, 0 for none.
     """

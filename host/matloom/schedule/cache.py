@@ -61,7 +61,7 @@ class Cache:
 
 
 def _remember(entries: dict[Hashable, Any], key: Hashable, value: object, limit: int) -> None:
-    """Add an entry to a cache, and evict the oldest if there are too many."""
+    """Add an entry to a cache of at most `limit` entries; evict the oldest if necessary."""
     while len(entries) >= limit:
         del entries[next(iter(entries))]
     entries[key] = value

@@ -175,7 +175,7 @@ class OutOfScratchpad:
 
     @classmethod
     def of(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
-        """Return the failure to place this buffer."""
+        """Return the failure to place a buffer of this kind, which the tile of `slot` needs."""
         return cls(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
 
 

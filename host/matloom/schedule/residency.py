@@ -87,7 +87,10 @@ class Residency:
     def _first_worthwhile(
         self, scheduled: Scheduled, ways: Iterable[tuple[ScheduleParams, str]]
     ) -> Scheduled:
-        """Return the first schedule with resident weights that is worthwhile, else `scheduled`."""
+        """Return the first schedule with resident weights that is worthwhile, else `scheduled`.
+
+        `ways` are the choices to try, each with a name for the list of candidates.
+        """
         for params, way in ways:
             pinned = self._resident_schedule(scheduled.segment, params)
             if pinned is None:

@@ -233,7 +233,10 @@ class _Decisions:
     def _faster(
         self, decision: str, current: Scheduled, other: Scheduled | DoesNotFit | None
     ) -> Scheduled:
-        """Return the faster of two schedules; `current` if the other does not exist or fit."""
+        """Return the faster of two schedules; `current` if the other does not exist or fit.
+
+        The outcome is noted under the name `decision`.
+        """
         better = isinstance(other, Scheduled) and other.calls < current.calls
         if other is not None:
             self._note("memory", decision, None, "chosen" if better else "not faster")

@@ -106,7 +106,7 @@ class Segment:
         )
 
     def first_stages(self, count: int) -> "Segment":
-        """Return a segment of the first stages, to compare choices that affect only the start.
+        """Return a segment of the first `count` stages, to compare choices for the start.
 
         The last result goes to region OUTPUT. Return the segment itself if it has no more stages.
         """

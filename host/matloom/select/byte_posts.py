@@ -7,7 +7,7 @@ from matloom.select.stage import Posts
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POST that changes scale and zero point."""
+    """Return the POST that changes the scale and the zero point, which is `input_zero` before."""
     post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
     return ((0, {**post, **result.post()}),)
 
@@ -38,6 +38,8 @@ def sum_posts(
     """Return the POSTs of an addition.
 
     One POST for each input adds it, scaled, to the accumulators; the last one requantises the sum.
+    `zeros` and `scales` are the inputs' zero points and multipliers with shifts; both inputs are
+    first shifted left by `left_shift`.
     """
     words = {"words": 1} if result.element_bytes == WORD_BYTES else {}
     scaled = tuple(
@@ -80,7 +82,7 @@ def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.A
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
-    """Return the POSTs of a product.
+    """Return the POSTs of a product of two inputs with the zero points `zeros`.
 
     The first one writes input 0 to the accumulators; the second one multiplies them by input 1.
     """

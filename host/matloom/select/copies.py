@@ -109,7 +109,10 @@ def row_grid(count: int, size: int, config: Config) -> Grid:
 
 
 def _merge_axes(axes: list[CopiedAxis]) -> list[CopiedAxis]:
-    """Merge each axis that is read in full into the previous one, if elements are contiguous."""
+    """Return the axes, with each that is read in full merged into the previous one if possible.
+
+    It is possible if the elements are contiguous.
+    """
     groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
         last = groups[-1]
@@ -141,7 +144,10 @@ def copy_of_lines(count: int, size: int, config: Config) -> Copy:
 
 
 def _count_strided_axes(groups: list[CopiedAxis]) -> int:
-    """Return the number of axes to step over: the first counts only if it is not read in full."""
+    """Return the number of axes over which loops must step.
+
+    The first axis counts only if it is not read in full.
+    """
     return len(groups) - groups[0].is_full
 
 

@@ -99,7 +99,7 @@ class _Rule:
     shift: int
 
     def rounding_lead(self, scale: float) -> float:
-        """Return how far below one half the reference kernel rounds up, compared with this rule."""
+        """Return by how much less than a half the reference kernel rounds up, unlike this rule."""
         products = 2.0 ** min(self.shift - 1, -1)
         if self.rounding is Rounding.SINGLE:
             return products

@@ -145,7 +145,10 @@ def _check_rows(product: Product) -> None:
 
 
 def _column_groups(product: Product, config: Config, *, transposed: bool) -> list[tuple[int, int]]:
-    """Return the first column, and the number of columns, of each stage, so that its panels fit.
+    """Return the first column and the number of columns of the result that each stage makes.
+
+    There are as few stages as possible, whose panels of the second operand fit the scratchpad.
+    `transposed` is as in `Product.panels`.
 
     Raises
     ------

@@ -59,7 +59,8 @@ def _groups(
 ) -> list[tuple[bool, list[Node]]]:
     """Return the nodes in execution order, grouped by whether the engine runs them.
 
-    Engine runs are as long as data dependencies allow.
+    The engine runs the nodes in `stages`, a mapping by node identity; `roots` maps tensors to those
+    whose bytes they share. Engine runs are as long as data dependencies allow.
     """
     ready = {roots[number] for number in graph.entering}
     ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)

@@ -207,7 +207,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Return ranges of output indices (half open), each with the valid taps of an output."""
+    """Return ranges of outputs (half open) with equally many valid taps, and that number."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad

@@ -95,7 +95,11 @@ def _group(window: Window, tensor: str, channels: int, zero: int) -> RowFolding 
 def _folding(
     window: Window, tensor: str, channels: int, zero: int, *, rows: int, row_step: int
 ) -> RowFolding | None:
-    """Return a folding; None if images, channels or dilation forbid it, or it is too large."""
+    """Return a folding of an image's rows into `channels` channels; None if it is not possible.
+
+    That is so if images, channels or dilation forbid it, or if it is too large. The folded image
+    has `rows` rows, which begin `row_step` rows of the image apart.
+    """
     if window.depth > 1 or window.images > 1 or window.dilation_y > 1:
         return None
     if rows > _MOST_ROWS or window.in_width * channels > _LONGEST_ROW:

@@ -166,7 +166,11 @@ def _total(costs: Iterator[Cost]) -> Cost:
 
 
 def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
-    """Yield the best choices of all runs, then the same with others for the run of most cycles."""
+    """Yield combinations of the best choices of each run.
+
+    The first has the best choices of all runs; the others have the next best ones for the run that
+    takes the most cycles.
+    """
     best = [search.best for search in searches]
     yield best
     at = max(range(len(best)), key=lambda each: best[each].cost.both)
@@ -246,7 +250,10 @@ def _first_of(combination: list[Best]) -> int:
 
 
 def _program(study: Study, combination: list[Best] | None) -> Program | None:
-    """Return the program for choices, None for the default; return None if it fails its check."""
+    """Return the compiled program for a choice of each run; None if it fails its check.
+
+    Without a combination of choices, it is the program of the default schedule.
+    """
     options = replace(study.options, tuned=False)
     if combination is not None:
         options = replace(options, choices=_choices(combination), left_out=study.left_out)

@@ -240,7 +240,11 @@ def _energy(pulls: np.ndarray, sites: _Sites) -> float:
 
 
 def _cost(pulls: list, force: list, way: tuple[float, float], block: int, other: int) -> float:
-    """Return the change of energy if `block` moves by `way`, and `other`, unless -1, moves back."""
+    """Return the change of energy if `block` moves by `way`, a step in x and y.
+
+    Block `other` moves by the opposite step, unless it is -1. `pulls` is the matrix of springs, and
+    `force` the force on each block.
+    """
     x, y = way
     row, (right, up) = pulls[block], force[block]
     pull = row[block]

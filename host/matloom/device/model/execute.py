@@ -29,8 +29,8 @@ def _input_offsets(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return input offsets (positions, steps x size), and a mask of those outside the image.
 
-    The mask is None if all are inside. A vector has `rows` bytes, or `paired_bytes` unless these
-    are 0; a paired block is outside if any of its bytes is.
+    `geometry` has the fields of EXEC. The mask is None if all are inside. A vector has `rows`
+    bytes, or `paired_bytes` unless these are 0; a paired block is outside if any of its bytes is.
     """
     size = paired_bytes or rows
     (

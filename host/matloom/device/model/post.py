@@ -208,7 +208,8 @@ def _grids(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the byte offsets of all elements of `size` bytes, and those of valid ones (n,).
 
-    An invalid element has the offset of the first element of its block.
+    Rows are `pitch` bytes apart, and positions `x_step`. An invalid element has the offset of the
+    first element of its block.
     """
     blocks, height, width, columns = shape
     grid: NDArray[np.int64] = (

@@ -80,7 +80,10 @@ def group_channels(segment: Segment, private: Collection[str]) -> tuple[Segment,
 
 
 def tensors_to_group(scheduled: Scheduled, private: Collection[str]) -> frozenset[str]:
-    """Return the tensors whose producer and reader should be faster by groups of channels."""
+    """Return the tensors whose producer and reader should be faster by groups of channels.
+
+    `private` has the tensors with one producer and one consumer within the segment.
+    """
     segment = scheduled.segment
     least = tuning.GROUPS_GAIN * scheduled.prediction.cycles
     pairs = (_find_pair(segment, index, private) for index in range(len(segment.stages)))
@@ -113,7 +116,10 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
 
 
 def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | None:
-    """Return a stage and the next one if they can work by groups of channels; else None."""
+    """Return the stages `index` and `index + 1` if they can work by groups of channels; else None.
+
+    `private` has the tensors with one producer and one consumer within the segment.
+    """
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:
         return None
@@ -169,7 +175,10 @@ def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
 
 
 def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Config) -> ArrayStage:
-    """Return the stage that adds the products of a group of channels (half open) to its sums."""
+    """Return the stage that adds the products of a group of channels (half open) to its sums.
+
+    It reads these channels as the tensor `source`.
+    """
     stage, nest, channels, (first, end) = pair.reader, pair.nest, pair.channels, group
     tiles, read, unfinished = _tiles(stage), stage.input_layout, end < channels
     shared = SharedSums.UNFINISHED if unfinished else SharedSums.NONE

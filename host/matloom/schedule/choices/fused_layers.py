@@ -80,7 +80,7 @@ def maps_to_fuse(scheduled: Scheduled, private: Collection[str]) -> frozenset[st
 
 
 def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> int:
-    """Return the predicted cycles in which a schedule completes some stages."""
+    """Return the predicted cycles of the stages from `first` to `end` (exclusive) in a schedule."""
     times = scheduled.prediction.timestamps
     edges = (segment.timestamps[:first], segment.timestamps[first:end])
     begin, done = (max((times.get(mark, 0) for mark in marks), default=0) for marks in edges)
@@ -137,7 +137,7 @@ def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
 
 
 def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
-    """Return the rows that each stage has to make for some rows of the last one."""
+    """Return the rows that each stage of a chain has to make, given the rows of the last one."""
     found = [rows]
     for stage in reversed(chain[1:]):
         found.append(_rows_read(stage, found[-1]))
@@ -180,7 +180,10 @@ def _cycles(stage: ArrayStage, config: Config) -> int:
 
 
 def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
-    """Return the size in bytes of the maps between stages in a round."""
+    """Return the size in bytes of the maps between the stages of a chain in one round.
+
+    `rows` are those that the last stage makes in the round.
+    """
     rows_of_stages = _rows_to_make(chain, rows)
     return sum(
         (end - first) * stage.grid.row_bytes
@@ -189,7 +192,7 @@ def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
 
 
 def _round_stages(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
-    """Yield the stages of a round, which makes some rows of the last map."""
+    """Yield the stages of a chain, reduced to a round that makes rows `made` of the last map."""
     before: _Rows | None = None
     source = ""
     for stage, rows in zip(chain, _rows_to_make(chain, made), strict=True):

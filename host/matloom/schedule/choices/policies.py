@@ -86,7 +86,10 @@ def _chunk_bytes(segment: Segment) -> int:
 
 
 def _first_tile(segment: Segment, index: int, *, split: bool) -> First:
-    """Return the shape of the first tile of a stage other than the first of its segment."""
+    """Return the shape of the first tile of stage `index`, which is not the first stage.
+
+    `split` says whether the last steps of the tile should be a separate EXEC.
+    """
     if not split:
         return First.WHOLE
     return First.SPLIT if is_followed(segment, index) else First.SPLIT_LONG

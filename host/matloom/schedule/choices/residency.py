@@ -72,7 +72,10 @@ def keep_part(segment: Segment, params: ScheduleParams, share: float) -> Schedul
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
-    """Return the number of chunks of each stage whose weights may stay, by index of the stage."""
+    """Return the number of weight chunks of each stage whose weights may stay, by its index.
+
+    The limits of each stage determine its chunks.
+    """
     return {
         # Only stages of the array load weights.
         at: len(chunks(cast(ArrayStage, stage), each, segment.config))

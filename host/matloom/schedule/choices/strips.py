@@ -39,7 +39,10 @@ def estimated_ratio(
 
 
 def _busy_cycles(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
-    """Return the cycles that stages keep the array or the bus busy, whichever is longer."""
+    """Return the cycles for which stages keep the array or the bus busy, whichever is longer.
+
+    The maximum is taken for each stage. Only loads of `spilled` tensors count for the bus.
+    """
     total = 0.0
     for stage, tiling in zip(segment.stages, tilings, strict=True):
         read = 0

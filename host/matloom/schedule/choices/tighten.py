@@ -205,7 +205,10 @@ def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> Schedule
 
 
 def _live_tensors(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
-    """Return the tensors that are live at a stage, largest first."""
+    """Return the tensors that are live at stage `index`, largest first.
+
+    `ranges` has the range of stages that need each tensor.
+    """
     names = [(size, name) for name, size in segment.sizes.items() if index in ranges[name]]
     return [name for _, name in sorted(names, reverse=True)]
 

@@ -44,7 +44,8 @@ def saved_cycles(
 ) -> float:
     """Return the estimated cycles that two stages save by taking turns; 0 if they do not.
 
-    Arithmetic then hides the transfers of both. Turns of few rows load more rows twice.
+    `turns` and `apart` are the tilings of both, with turns and without. Turns let arithmetic hide
+    the transfers of both stages, but those of few rows load more rows twice.
     """
     if not (turns[0].tiles_of_strip and turns[1].tiles_of_strip):
         return 0

@@ -96,7 +96,10 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> _TouchedLines:
-        """Return the accesses that a new one must follow, and a function that records it."""
+        """Return the earlier accesses to lines that a new access of a unit must follow.
+
+        The result includes a function that records the new access; `write` says that it writes.
+        """
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
         return seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]].fill
@@ -262,7 +265,11 @@ class DependencyTracker:
     def _touched_outside(
         self, unit: int, outside: tuple[tuple[int, bool], ...], values: dict[str, int]
     ) -> tuple[_TouchedLines, ...]:
-        """Return the lines of a writable region in external memory that an instruction touches."""
+        """Return the lines of a writable region in external memory that an instruction touches.
+
+        `outside` has the size in bytes of each access, and whether it writes; `values` are the
+        fields.
+        """
         region, start = self._dram[values["region"]], values.get("dram_offset", 0)
         first, found = start // _DRAM_LINE, []
         for size, write in outside:

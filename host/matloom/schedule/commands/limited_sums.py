@@ -8,7 +8,11 @@ from matloom.select.stage import ArrayStage
 
 
 def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int) -> Fields:
-    """Return the fields of the POST that sets the accumulators to the input of an EXEC."""
+    """Return the fields of the POST that sets the accumulators to the input of an EXEC.
+
+    The result is the limit with which EXEC compares its sums; `params` is the address of the
+    parameters that scale it.
+    """
     first = execute["first_row"] * execute["input_pitch"] + execute["first_byte"]
     return {
         "width": execute["width"],

@@ -64,7 +64,10 @@ class Stores:
         return self.segment.results.get(name) or self.places[name]
 
     def _store_complete_bytes(self, slot: Slot, timestamp: int) -> None:
-        """Store the complete bytes that have not been stored yet, limb by limb."""
+        """Store the complete bytes that have not been stored yet, limb by limb.
+
+        The last STORE gets `timestamp`.
+        """
         stage, end = self.segment.stages[slot.stage], self._complete_end(slot)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
@@ -76,7 +79,10 @@ class Stores:
             self._store_run(stage.output, first, end + limb * apart, address, last)
 
     def _store_blocks(self, slot: Slot, timestamp: int) -> None:
-        """Store the output blocks of a tile's positions that have not been stored yet."""
+        """Store the output blocks of a tile's positions that have not been stored yet.
+
+        The last STORE gets `timestamp`.
+        """
         name, first = self.segment.stages[slot.stage].output, self.stored_blocks[slot.stage]
         part, self.stored_blocks[slot.stage] = self.plan.tilings[slot.stage].blocks_from(
             slot.number, first
@@ -96,7 +102,10 @@ class Stores:
         self.order.append_fields(Opcode.STORE, fields)
 
     def _store_run(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
-        """Store consecutive bytes of a tensor from an address."""
+        """Store bytes `start` to `end` (exclusive) of a tensor, which lie at `address` on chip.
+
+        The last STORE gets `timestamp`.
+        """
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)
@@ -112,7 +121,10 @@ class Stores:
             self.order.append_fields(Opcode.STORE, fields)
 
     def _store_staged(self, slot: Slot, address: int, timestamp: int) -> None:
-        """Store the results of staged tiles, which share a buffer at an address."""
+        """Store the results of staged tiles, which share a buffer at an address.
+
+        The last STORE gets `timestamp`.
+        """
         name = self.segment.stages[slot.stage].output
         parts = self.plan.tilings[slot.stage].staged_results(self.plan.stored_together(slot))
         for part in parts:
@@ -120,7 +132,10 @@ class Stores:
             self._store_part(name, part, address + part.offset, mark)
 
     def _store_part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
-        """Store a staged part from an address to its position in the tensor."""
+        """Store a staged part from an address on chip to its position in the tensor.
+
+        The last STORE gets `timestamp`.
+        """
         (start, step, row_step, size, *_), width, height = part.home, part.width, part.height
         joined = size == step
         if joined and width * size == row_step:

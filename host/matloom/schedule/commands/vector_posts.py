@@ -124,9 +124,10 @@ class VectorPosts:
     def _extent(
         self, stage: VectorStage, index: int, shape: dict[str, int]
     ) -> tuple[int, dict[str, int]]:
-        """Return the first output block of a POST of a stage, and the fields of its extent.
+        """Return the first output block that POST `index` of a stage makes, and its extent.
 
-        The extent has no blocks if the POST makes none of the channels of the current block.
+        The extent is given by fields, and `shape` is that of a POST of all blocks. It has no blocks
+        if the POST makes none of the channels of the current block.
         """
         source, _post = stage.posts[index]
         vector = self._config.columns * stage.element_bytes
@@ -147,7 +148,10 @@ class VectorPosts:
     def _read(
         self, slot_index: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
     ) -> tuple[int, int]:
-        """Return the address at which an input is read for an output byte, and the row pitch."""
+        """Return the address and the row pitch with which a POST reads input `source` of a stage.
+
+        `start` is the output byte for which it reads first; `shape` has the extent of the POST.
+        """
         row, first = stage.period if shape["height"] > 1 else 0, start
         if source in stage.repeated:
             row, first = 0, start % stage.period
@@ -163,7 +167,8 @@ class VectorPosts:
     ) -> bool:
         """Return whether the accumulators still hold a repeated input from the previous tile.
 
-        Record that they hold it after this tile.
+        `entry` is its first accumulator entry, and `shape` its extent. Record that the accumulators
+        hold it after this tile.
         """
         if not (stage.fills_once and shape["height"] > 1):
             return False
@@ -176,7 +181,7 @@ class VectorPosts:
         return held
 
     def _source(self, slot_index: int, name: str, first_byte: int) -> int:
-        """Return the scratchpad address of a byte of a tensor."""
+        """Return the scratchpad address at which the tile of a slot reads a byte of a tensor."""
         if name in self._plan.tensor_buffers:
             return self._plan.address(name) + first_byte
         buffer, input_range = self._plan.input_ranges[slot_index, name]

@@ -18,7 +18,10 @@ _FEW_BUFFERS = 400
 def _split_gaps(
     gaps: list[tuple[int, int]], placed: PlacedBuffer, size: int, align: int
 ) -> list[tuple[int, int]]:
-    """Return the remaining gaps after placing a buffer, without those that are too small."""
+    """Return the gaps that remain after placing a buffer, without those that are too small.
+
+    The remaining gaps have room for `size` bytes from an address that is a multiple of `align`.
+    """
     start, end = placed.start, placed.end
     # Gaps are sorted, and a placement touches few of them.
     first = bisect_left(gaps, (start,))
@@ -63,14 +66,17 @@ class Allocator:
         return self._random is not None
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers live at any of the slots, in order of address."""
+        """Return the buffers live at any slot from `first` to `last`, in order of address."""
         window = self._window
         if window is not None and window.first <= first and last <= window.last:
             return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
 
     def focus(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Like `alive`, but also cache the result for the next placements within these slots."""
+        """Like `alive`, but also cache the result for the next placements within these slots.
+
+        The slots are those from `first` to `last`.
+        """
         placed = self.alive(first, last)
         self._window = (
             SlotWindow(first, last, list(placed)) if len(placed) <= _FEW_BUFFERS else None
@@ -109,7 +115,10 @@ class Allocator:
         return position + -position % align + size <= self.capacity
 
     def _candidates(self, size: int, gaps: list[tuple[int, int]], align: int) -> list[int]:
-        """Return candidate addresses in the gaps, in order: gap ends and starts of banks."""
+        """Return candidate addresses in the gaps, in order: ends of gaps, and starts of banks.
+
+        Addresses are multiples of `align`.
+        """
         found: list[int] = []
         for low, high in gaps:
             low += -low % align
@@ -123,7 +132,10 @@ class Allocator:
         return found
 
     def _at_banks(self, size: int, low: int, top: int, high: int, align: int) -> list[int]:
-        """Return the candidates of a gap that spans several banks, from `low` to `top`."""
+        """Return the candidate addresses, from `low` to `top`, in a gap that spans several banks.
+
+        `high` is the end of the gap; addresses are multiples of `align`.
+        """
         candidates = {low, top}
         for bank in self._banks(low, high):
             first, last = bank * self._bank_bytes, (bank + 1) * self._bank_bytes - size
@@ -187,10 +199,10 @@ class Allocator:
     ) -> tuple[int | None, list[PlacedBuffer]]:
         """Return the first slot of a range from which a buffer fits; None if there is none.
 
-        Also returns, in order of address, at least the buffers that are live from that slot. Going
-        back to earlier slots only adds buffers, so the search starts at the last slot and steps
-        back over the ends of earlier buffers. Its cost depends on the answer, not on the number of
-        slots.
+        `size` and `align` are the buffer's, and `last` is its last slot. Also returns, in order of
+        address, at least the buffers that are live from that slot. Going back to earlier slots only
+        adds buffers, so the search starts at the last slot and steps back over the ends of earlier
+        buffers. Its cost depends on the answer, not on the number of slots.
         """
         first, use = slots.start, slots.stop - 1
         if len(slots) <= _SHORT:
@@ -220,7 +232,10 @@ class Allocator:
         high: bool,
         reads: tuple[int, int],
     ) -> int:
-        """Return an address in one of the gaps, each of which has room."""
+        """Return an address, a multiple of `align`, in one of the gaps, each of which has room.
+
+        `alive` are the buffers live at the same time; `high` and `reads` are as for `place`.
+        """
         if self._random is not None:
             return self._random.choice(self._candidates(size, gaps, align))
         if self.avoid_conflicts:
@@ -239,7 +254,10 @@ class Allocator:
         high: bool,
         reads: tuple[int, int],
     ) -> int:
-        """Return the address whose banks other buffers read least at the same time."""
+        """Return the candidate address whose banks other buffers read least at the same time.
+
+        `alive` are the other buffers; `high` and `reads` are as for `place`.
+        """
         busy = [0] * (self.capacity // self._bank_bytes + 2)
         for other in alive:
             # A tile is post-processed during the next.
@@ -262,7 +280,10 @@ class Allocator:
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
-        """Reserve `size` bytes from `start` for slots first..last; they must be free."""
+        """Reserve `size` bytes from `start` for slots first..last; they must be free.
+
+        `high` and `reads` are as for `place`.
+        """
         self.reserve_placed(PlacedBuffer(start, start + size, first, last, reads, high))
 
     def reserve_placed(self, placed: PlacedBuffer) -> None:

@@ -260,7 +260,7 @@ class Builder:
         self.plan.input_ranges[slot_index, name] = held
 
     def _load_range(self, slot_index: int, slot: Slot, name: str, part: InputRange) -> Held:
-        """Load a part of a tensor for a tile, and others that read the same."""
+        """Load a part of a tensor for the tile of a slot, and for others that read the same."""
         buffer = Buffer(part.size, slot_index, slot_index, slot.stage)
         self.transient.append(("input tile", buffer))
         load = Load(

@@ -54,12 +54,12 @@ class LiveRanges:
         self._by_last[last].append(placed)
 
     def ending_within(self, first: int, end: int) -> Iterator[PlacedBuffer]:
-        """Yield the buffers whose last slot is in a half-open range, latest first."""
+        """Yield the buffers whose last slot is from `first` to `end` (exclusive), latest first."""
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())
 
     def overlapping(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers that are live at any of the slots, in no particular order."""
+        """Return the buffers live at any slot from `first` to `last`, in no particular order."""
         found: list[PlacedBuffer] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
@@ -91,5 +91,5 @@ class SlotWindow:
             insort(self.placed, placed)
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers live at any of the given slots, in order of address."""
+        """Return the buffers live at any slot from `first` to `last`, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

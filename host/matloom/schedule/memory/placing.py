@@ -48,7 +48,8 @@ def place_pinned(
 ) -> OutOfScratchpad | None:
     """Place the weights that stay on chip; return the first that does not fit, None if all do.
 
-    Other buffers may use their bytes until the first LOAD of the weights.
+    `transient` has the buffers of tiles and weights, each with its kind. Other buffers may use the
+    bytes of these weights until the first LOAD of the weights.
     """
     for _kind, buffer in transient:
         if buffer.pinned and plan.params.pinned_at is None:
@@ -59,7 +60,10 @@ def place_pinned(
 
 
 def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator) -> None:
-    """Reserve the addresses of weights that are already on chip."""
+    """Reserve the addresses of weights that are already on chip.
+
+    `transient` has the buffers of tiles and weights, each with its kind.
+    """
     for _kind, buffer in transient:
         if buffer.pinned:
             _keep_to_end(buffer, plan)
@@ -196,9 +200,10 @@ class _Placing:
     def _requirements(self, item: _Item, base: int, stage: int) -> _Requirements:
         """Return the requirements of a buffer on its address.
 
-        Input tiles avoid bytes that were just read, since a LOAD there would wait for the EXEC.
-        Buffers that only POST uses prefer the bank of the weights to that of the input, which EXEC
-        reads in every cycle.
+        Slots are counted from `base`, and stages from `stage`, so that equal groups of buffers have
+        equal requirements. Input tiles avoid bytes that were just read, since a LOAD there would
+        wait for the EXEC. Buffers that only POST uses prefer the bank of the weights to that of the
+        input, which EXEC reads in every cycle.
         """
         kind, buffer, load = item
         high = buffer.high
@@ -222,7 +227,10 @@ class _Placing:
     def _neighbours(
         alive: list[PlacedBuffer], base: int, slots: range
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the buffers live at a range of slots, with slots counted from slot `base`."""
+        """Return the buffers in `alive` that are live at a range of slots.
+
+        Their slots are counted from slot `base`.
+        """
         least, most = slots.start, slots.stop
         seen = []
         for start, end, first, last, (reads, until), above in alive:

@@ -66,7 +66,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def addend_ranges(self) -> list[InputRange | None]:
-        """Part of the second input that each tile adds to its sums; None for no channels of it."""
+        """Part of the second input that each tile adds to its sums; None without its channels."""
         return [addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
@@ -172,7 +172,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return self._params(0, self.stage.grid.blocks)
 
     def _params(self, first: int, end: int) -> bytes:
-        """Return the parameters of a range of blocks, for one POST of a tile after another."""
+        """Return the parameters of the blocks from `first` to `end` (exclusive).
+
+        If a tile takes two POSTs, those of all blocks for the first one come first.
+        """
         kinds = np.split(self.stage.params[first:end], self.stage.param_sets, axis=1)
         return np.concatenate(kinds).tobytes()
 
@@ -233,7 +236,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles whose results may share a buffer and a STORE, including the tile."""
+        """Return the tiles whose results may share a buffer and a STORE with tile `number`.
+
+        The tile itself is among them.
+        """
         return self._stored_together[number]
 
     @cached_property

@@ -139,7 +139,10 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Yield the range that a tile reads of each input, in the order of first use."""
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles whose results may share a buffer and a STORE, including the tile."""
+        """Return the tiles whose results may share a buffer and a STORE with tile `number`.
+
+        The tile itself is among them.
+        """
         return range(number, number + 1)
 
     @abstractmethod

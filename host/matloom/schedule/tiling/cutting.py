@@ -143,7 +143,11 @@ def _tile(
     part: tuple[int, int, int],
     strip: tuple[int, int] | None,
 ) -> ArrayTile:
-    """Return the tile of these rows, positions, blocks and reduction steps."""
+    """Return a tile of an image and a region.
+
+    `outputs` has its ranges of rows, positions and blocks (half open); `part` its weight chunk, and
+    its first and end step.
+    """
     rows, xs, blocks = outputs
     chunk, first_step, end_step = part
     return ArrayTile(

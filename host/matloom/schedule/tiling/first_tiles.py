@@ -17,7 +17,7 @@ _JOINED_PIECES = 2
 
 
 def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
-    """Return the iterations of the outermost loop with more than one, and the steps of each."""
+    """Return the iterations of the outermost loop that has several, and the steps of each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     if loops["kernel_rows"] > 1:
         return loops["kernel_rows"], loops["kernel_cols"] * loops["blocks"]
@@ -48,7 +48,7 @@ def join_first_rows(
 ) -> list[tuple[int, int]]:
     """Return the row ranges of tiles, with the first two joined if the first alone is too short.
 
-    A tile has `width` positions per row and at most `most` rows.
+    `pieces` are the ranges. A tile has `width` positions per row and at most `most` rows.
     """
     iterations, unit = _outer_loop(stage)
     if len(pieces) <= _JOINED_PIECES or iterations == 1:

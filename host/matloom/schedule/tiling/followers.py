@@ -108,7 +108,11 @@ def followers(
     spilled: frozenset[str],
     finished: dict[str, int],
 ) -> Followers:
-    """Return the stages after `first` whose tiles take turns with its tiles."""
+    """Return the stages after `first` whose tiles take turns with its tiles.
+
+    `spilled` are the tensors in external memory, and `finished` has the number of leading bytes of
+    each tensor that earlier stages have completed.
+    """
     found = Followers()
     while True:
         index = first + len(found.distances)

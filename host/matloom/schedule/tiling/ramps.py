@@ -4,7 +4,10 @@ import itertools
 
 
 def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Split a range into the fewest pieces of at most `size`, as equal as possible."""
+    """Split the range from `first` to `end` into the fewest pieces of at most `size`.
+
+    The pieces are as equal as possible.
+    """
     count = -(-(end - first) // size)
     edges = [first + (end - first) * index // count for index in range(count + 1)]
     return list(itertools.pairwise(edges))
@@ -21,6 +24,6 @@ def ramp_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, i
 
 
 def ramp_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the first piece, then its first half, as `ramp_down` does with the last."""
+    """Halve the first piece, then its first half, as long as both halves have length `shortest`."""
     mirrored = ramp_down([(-end, -first) for first, end in reversed(pieces)], shortest)
     return [(-end, -first) for first, end in reversed(mirrored)]

@@ -94,7 +94,8 @@ class Sizes:
         """Take more rows, and fewer output blocks if necessary, where each block needs a POST.
 
         A POST takes some cycles more than it has vectors, which matters unless EXEC works much
-        longer on a block.
+        longer on a block. There are at least `tiles` tiles of the `height` rows of a region, each
+        of at most `fit` rows.
         """
         least = -(-tiles // stage.grid.blocks)
         rows = -(-height // (stage.output_layout.row_stride * least))
@@ -105,13 +106,17 @@ class Sizes:
             self.blocks = max(1, min(self.blocks, self._half // (self.width * rows)))
 
     def _cut_rows(self, pieces: int, least: int) -> None:
-        """Cut rows into at most `pieces` parts of about `least` positions or more."""
+        """Cut each row into at most `pieces` parts, which have about `least` positions or more."""
         pieces = min(pieces, self.width // least)
         if pieces > 1:
             self.width = -(-self.width // pieces)
 
     def _draw(self, draw: random.Random, half: int, most: tuple[int, int], *, strips: bool) -> None:
-        """Draw sizes at random, with at most this many rows and blocks."""
+        """Draw sizes at random, with at most the rows and the blocks in `most`.
+
+        A tile has at most `half` entries of the accumulators. The height of strips is drawn if
+        `strips`.
+        """
         rows, blocks = most
         self.width = draw.randint(1, self.width)
         self.height = draw.randint(1, max(1, min(half // self.width, rows)))
@@ -121,7 +126,10 @@ class Sizes:
             self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
 
     def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
-        """Make strips as tall as `tile_bytes` allows next to the results of a tile."""
+        """Make strips as tall as `tile_bytes` allows next to the results of a tile.
+
+        A region has `height` rows.
+        """
         nest, row_bytes = stage.loop_nest, stage.input_layout.row_bytes
         halo = (nest.kernel_rows - 1) * nest.kernel_row_step * row_bytes
         room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
@@ -140,8 +148,9 @@ class Sizes:
     def _make_taller(self, stage: ArrayStage, wanted: int, height: int) -> None:
         """Take fewer output blocks, or parts of rows, and more rows if that saves cycles.
 
-        A tile of windows streams a few more rows than it makes, and a few more positions of each.
-        Rows are split only if the input has the dense layout.
+        A tile gets at most `wanted` of the `height` rows. A tile of windows streams a few more rows
+        than it makes, and a few more positions of each. Rows are split only if the input has the
+        dense layout.
         """
         nest = stage.loop_nest
 

@@ -82,7 +82,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return input_range._replace(start=input_range.start + start) if start else input_range
 
     def _range(self, start: int, end: int) -> InputRange:
-        """Return the input bytes for a range of output bytes."""
+        """Return the input bytes for the output bytes from `start` to `end` (exclusive)."""
         ratio = self.stage.input_ratio
         return InputRange(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
 

@@ -121,7 +121,7 @@ def can_read_bands(consumer: ArrayStage, channels: int, rows: int, config: Confi
 
 
 def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
-    """Split the only region in two, so that no tile has rows of both bands."""
+    """Split the only region in two at row `half`, so that no tile has rows of both bands."""
     (whole,) = regions
     return replace(whole, end_row=half), replace(whole, first_row=half)
 

@@ -209,7 +209,10 @@ class OutputLayout(ABC):
 
     @abstractmethod
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte of the tensor at which an output block of a position begins."""
+        """Return the byte of the tensor at which an output block of a position begins.
+
+        The position is `x` in a row of an image.
+        """
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
         """Yield the writes of a tile's POSTs, in order."""

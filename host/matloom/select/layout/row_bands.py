@@ -125,9 +125,9 @@ class RowBands(OnChipLayout):
                 yield self._copy(self.byte(0, row, 0, 0), target)
 
     def _copy(self, source: int, target: int) -> Fields:
-        """Return the fields of a POST that copies a row of a band.
+        """Return the fields of a POST that copies the row of a band at `source` to `target`.
 
-        Addresses are relative to the start of the tensor.
+        Both are byte addresses relative to the start of the tensor.
         """
         return {
             "source": Source.SPAD,

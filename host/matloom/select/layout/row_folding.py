@@ -120,7 +120,7 @@ def _rows(box: _Box, group: list[int]) -> Fields:
 
 
 def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
-    """Return the fields that fill rows with channels outside the image."""
+    """Return the fields of a LOAD that fills the rows `group` of a box, all outside the image."""
     return {
         **_rows(box, group),
         "fill": 1,
@@ -134,7 +134,10 @@ def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
 def _spread(
     rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
 ) -> Iterator[Fields]:
-    """Yield the fields that load a range of channels of rows, each channel from its own row."""
+    """Yield the fields of LOADs of a range of channels, `inside`, in the rows `group` of a box.
+
+    Each channel comes from a row of its own.
+    """
 
     def positions(channel: int) -> tuple[int, int]:
         return (

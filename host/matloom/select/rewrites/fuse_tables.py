@@ -64,7 +64,7 @@ def _with_table(producer: Stage, stage: Stage) -> Stage:
 
 
 def _compose(last: Array, first: Array) -> Array:
-    """Return the table that does two lookups in sequence; either may be by channel."""
+    """Return the table that looks up in `first`, then in `last`; either may be by channel."""
     if last.ndim == 1 or first.ndim == 1:
         return last[..., first]
     return np.take_along_axis(last, first.astype(int), axis=-1)

@@ -47,7 +47,10 @@ def _pads_channels(staged: StagedRun, node: Node) -> bool:
 def _with_narrow_input(
     staged: StagedRun, stage: VectorStage, pad: Node, padded: str
 ) -> VectorStage | None:
-    """Return the stage of an ADD that reads what PAD reads; None if it cannot."""
+    """Return the stage of an ADD changed to read the input of PAD instead of its output `padded`.
+
+    Returns None if it cannot.
+    """
     source, output = (staged.graph.tensors[each] for each in (pad.inputs[0], pad.outputs[0]))
     shorter, period = source.shape[-1], output.shape[-1]
     names = tuple(staged.names[pad.inputs[0]] if each == padded else each for each in stage.inputs)

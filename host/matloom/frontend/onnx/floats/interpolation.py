@@ -31,7 +31,7 @@ def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> in
 
 
 def _average(factor: int) -> npt.NDArray[np.float64]:
-    """Return the weights with which repeated positions are averaged along an axis."""
+    """Return the weights that average positions along an axis, each repeated `factor` times."""
     weights = np.full(factor | 1, 1 / factor)
     if factor % 2 == 0:
         weights[[0, -1]] /= 2
