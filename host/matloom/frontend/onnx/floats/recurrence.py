@@ -198,7 +198,7 @@ class _Cell:
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
-        """Return the tensor number of all gates' sums: `row`, plus products of `hidden` if given."""
+        """Return the tensor number of all gates' sums; `hidden` is the output before or None."""
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
     def _apply(self, function: int, number: int) -> int:
