@@ -32,13 +32,13 @@ _NETLIST = Column("netlist", netlist_of)
 
 
 def _earlier() -> str:
-    """Return which reports are not of the netlist of today."""
+    """Return which reports are of a netlist that is generated no more."""
     names = [f"`{name}`" for name, row in _placed_reports().items() if netlist_of(row) == "earlier"]
     if not names:
-        return "All reports are of the netlist that is generated today.\n"
+        return "All reports are of the current netlist.\n"
     return (
-        "**Of an earlier netlist, to be routed again:** the reports of "
-        f"{', '.join(names)}. Area and clock of today's may differ.\n"
+        "**From an earlier netlist, to be routed again:** the reports of "
+        f"{', '.join(names)}. Area and clock of the current netlist may differ.\n"
     )
 
 
