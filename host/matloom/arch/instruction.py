@@ -80,7 +80,7 @@ class _Bits(NamedTuple):
 
 
 @lru_cache
-def _layout(opcode: Opcode) -> dict[str, _Bits]:
+def _field_bits(opcode: Opcode) -> dict[str, _Bits]:
     """Return the bits of each field of an opcode's format by name, except for `opcode` itself."""
     found, position = {}, 0
     for item in FORMATS[opcode].all_fields:
@@ -95,7 +95,7 @@ def pack(instruction: Instruction) -> bytes:
 
     Raises `IsaError` if a field is unknown or its value does not fit its bits.
     """
-    opcode, layout = instruction.opcode, _layout(instruction.opcode)
+    opcode, layout = instruction.opcode, _field_bits(instruction.opcode)
     word, out_of_range = int(opcode), []
     for name, value in instruction.values.items():
         if name not in layout:
@@ -133,7 +133,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
     word = int.from_bytes(data[offset:end], "little")
     opcode = Opcode(word & 15)
     values = {}
-    for name, (position, mask, smallest, largest) in _layout(opcode).items():
+    for name, (position, mask, smallest, largest) in _field_bits(opcode).items():
         value = (word >> position) & mask
         values[name] = value if value <= largest else value + 2 * smallest
     if word >> FORMATS[opcode].used_bits:

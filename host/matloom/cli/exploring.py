@@ -114,7 +114,7 @@ def explore(
         journal=output / "points.jsonl",
         seed=search.seed,
     )
-    found = _run(exploration, search.points, workers)
+    found = _explore(exploration, search.points, workers)
     _write(exploration, found, output)
     best = front_of(found)
     if not best:
@@ -122,16 +122,16 @@ def explore(
             f"none of {len(found)} engines for {board} can run the networks",
             hint="allow more of them with --points, or take a larger board",
         )
-    for kind in _tools(search, board, freq):
+    for kind in _measurements(search, board, freq):
         best = _confirm(exploration, best, kind, output, workers)
         known = {each.text: each for each in best}
         found = [known.get(each.text, each) for each in found]
         _write(exploration, found, output)
-    _show(best)
+    _print_front(best)
     say(f"wrote {output / 'index.html'}")
 
 
-def _run(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
+def _explore(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
     """Explore up to `points` engines, and show progress; return the best ones, the Pareto front."""
     from matloom.terminal.progress import progress
     from matloom.workers import reused_executor
@@ -151,7 +151,7 @@ def _run(exploration: "Exploration", points: int, workers: Workers) -> list["Exp
         return exploration.run(points, make, note)
 
 
-def _show(best: "list[ExploredPoint]") -> None:
+def _print_front(best: "list[ExploredPoint]") -> None:
     """Print the engines of the Pareto front: time, size, configuration and measurements."""
     from matloom.tools.explore_page import measurement_text
 
@@ -161,7 +161,7 @@ def _show(best: "list[ExploredPoint]") -> None:
             say(f"{'':12} {measurement_text(each)}")
 
 
-def _tools(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:
+def _measurements(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:
     """Return the requested kinds of measurements, and the task of each."""
     from matloom.cli import confirming
 

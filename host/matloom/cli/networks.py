@@ -86,7 +86,7 @@ def run(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class RunResult:
     """A run: outputs or requested tensors, report, program, counters, last iterations of loops."""
 
     outputs: dict[str, Any]
@@ -103,7 +103,7 @@ def run_once(
     options: Compilation,
     report: Path | None,
     tensors: tuple[str, ...] = (),
-) -> Ran:
+) -> RunResult:
     """Run a network once."""
     from matloom.pre import prepare_inputs
     from matloom.program.samples import require_inputs
@@ -122,7 +122,7 @@ def run_once(
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):
             outputs = session.run(inputs, outputs=names)
-        ran = Ran(
+        ran = RunResult(
             outputs=outputs,
             report=session.report(),
             program=program,

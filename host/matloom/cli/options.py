@@ -81,7 +81,7 @@ class Compilation:
     #: JSON, or a JSON file, as written by `matloom.pre.dumps`.
     preprocess: str | None = None
 
-    def stage(self) -> Any:
+    def preprocessing(self) -> Any:
         """Return the requested preprocessing; None if there is none."""
         from matloom.pre import loads
 

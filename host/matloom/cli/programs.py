@@ -147,7 +147,7 @@ def _compile(network: Path, options: Compilation) -> Any:
     modes = modes_by_layer(network, options)
     search = CompileOptions(effort=options.effort)
     # Read first, because the compilation may take long.
-    stage = options.stage()
+    stage = options.preprocessing()
     with progress(f"compiling {network.name} for {options.config}"):
         program = compile(network, options.config, search, modes, options.check, options.memory)
     return attach(program, stage)
@@ -177,7 +177,7 @@ def program_of(network: Path, options: Compilation) -> Any:
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(options.config))
-    return attach(program, options.stage())
+    return attach(program, options.preprocessing())
 
 
 @cli.command(

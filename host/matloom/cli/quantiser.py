@@ -159,7 +159,9 @@ def quantise(
     arrays = {"x": read_single("--data", source)} if single else read_arrays("--data", source)
     classes = None if labels is None else read_labels(labels, arrays)
     with progress(f"quantising {network.name}"):
-        made = quantised(network, arrays, labels=classes, precision=_table(precision), **choices)
+        made = quantised(
+            network, arrays, labels=classes, precision=_precisions_by_layer(precision), **choices
+        )
     with name_in_errors(output):
         made.save(output)
     if report is not None:
@@ -169,7 +171,7 @@ def quantise(
     say(f"{output} written; run it with: matloom run {output} --input random")
 
 
-def _table(precision: tuple[str, ...]) -> dict[str, str]:
+def _precisions_by_layer(precision: tuple[str, ...]) -> dict[str, str]:
     """Return precisions by layer, ``*`` for all others."""
     pairs = (item.rpartition("=") for item in precision)
     return {layer or "*": mode for layer, _, mode in pairs}

@@ -169,7 +169,7 @@ def _sentence(result: "TuningResult") -> str:
         return "the time was too short to try a schedule; try more: --seconds"
     if result.winner is None:
         return f"the default is the fastest of {result.trials:,} schedules ({how})"
-    gain = 1 - result.after.both / result.before.both
+    gain = 1 - result.after.total / result.before.total
     return (
         f"{gain:.1%} fewer cycles, {how}: first call {result.before.first:,} to "
         f"{result.after.first:,}, later calls {result.before.later:,} to {result.after.later:,}; "

@@ -47,7 +47,7 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     return f"{source.name}, SHA-256 {digest}: {len(complaints)} warnings", complaints
 
 
-def _write(verification: "Verification", folder: Path, junit: Path | None) -> list[Path]:
+def _write_reports(verification: "Verification", folder: Path, junit: Path | None) -> list[Path]:
     """Write the reports and return their paths."""
     from matloom.verification.junit import to_junit
     from matloom.verification.report import to_html
@@ -75,7 +75,7 @@ def _print_outcome(verification: "Verification") -> None:
         say(f"  {verification.command(verification.complete_minutes)}")
 
 
-def _verify(verification: "Verification", folder: Path, workers: Workers) -> None:
+def _run_steps(verification: "Verification", folder: Path, workers: Workers) -> None:
     """Run the steps of a verification, and show progress."""
     from matloom.verification import campaign
     from matloom.workers import TaskRunner, reused_executor
@@ -166,8 +166,8 @@ def verify(
         coverage=Coverage(chosen),
     )
     say(f"--seed={found.seed}", err=True)
-    _verify(found, output, workers)
-    written = _write(found, output, junit)
+    _run_steps(found, output, workers)
+    written = _write_reports(found, output, junit)
     _print_outcome(found)
     for path in written:
         say(path)

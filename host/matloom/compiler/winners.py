@@ -79,7 +79,7 @@ def winners_folder() -> Path:
 def digest_of(graph: Graph, config: Config, memory: Memory, precision: Precision | None) -> str:
     """Return the digest of all that choices depend on: network, engine, memory and compiler."""
     digest = hashlib.sha256(_compiler().encode())
-    for part in (repr(config), repr(memory), repr(precision), *_parts(graph)):
+    for part in (repr(config), repr(memory), repr(precision), *_graph_contents(graph)):
         digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
     return digest.hexdigest()[:32]
@@ -143,7 +143,7 @@ def forget(digest: str) -> bool:
     return known
 
 
-def _parts(graph: Graph) -> Iterator[str | bytes]:
+def _graph_contents(graph: Graph) -> Iterator[str | bytes]:
     """Yield everything in a graph that a program can depend on."""
     yield repr((graph.inputs, graph.outputs, graph.nodes, sorted(graph.remarks.items())))
     for number, tensor in sorted(graph.tensors.items()):

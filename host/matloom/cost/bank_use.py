@@ -55,7 +55,7 @@ class BankUse(NamedTuple):
     params: int = -1
 
 
-def _parts(start: int, end: int, bank_bytes: int) -> Parts:
+def _bank_shares(start: int, end: int, bank_bytes: int) -> Parts:
     """Return the banks of the bytes from `start` to `end` (exclusive), with their shares."""
     first, last = start // bank_bytes, (end - 1) // bank_bytes
     if first >= last:
@@ -84,11 +84,11 @@ def _exec_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     start = get("input_addr", 0)
     end = start + (get("input_rows", 1) - 1) * get("input_pitch", 0) + get("input_row_bytes", 1)
     rate = values["width"] * values["height"] * steps / cycles
-    reads = AccessStream(_parts(start, max(end, start + 1), bank_bytes), rate)
+    reads = AccessStream(_bank_shares(start, max(end, start + 1), bank_bytes), rate)
     if get("weights_fixed"):
         return BankUse(reads=reads)
     first = get("weight_addr", 0)
-    weights = _parts(first, first + steps * machine.tile_bytes, bank_bytes)
+    weights = _bank_shares(first, first + steps * machine.tile_bytes, bank_bytes)
     return BankUse(
         reads=reads, weights=AccessStream(weights, steps * machine.tile_load_cycles / cycles)
     )
@@ -104,7 +104,7 @@ def _post_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
         start = get(f"{name}_addr", 0)
         rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
         end = start + rows + max(1, values["width"] * get("x_step", 0))
-        return AccessStream(_parts(start, end, machine.bank_bytes), rate)
+        return AccessStream(_bank_shares(start, end, machine.bank_bytes), rate)
 
     passes = PASSES if row_function == RowFunction.SOFTMAX else 1
     reads = side("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
@@ -120,4 +120,4 @@ def _transfer_stream(values: dict[str, int], machine: Machine) -> AccessStream:
     planes = (values["planes"] - 1) * get("spad_plane_step", 0)
     rows = (values["rows"] - 1) * get("spad_row_step", 0)
     end = start + planes + rows + values["row_bytes"]
-    return AccessStream(_parts(start, end, machine.bank_bytes), 1 / machine.beat_cycles)
+    return AccessStream(_bank_shares(start, end, machine.bank_bytes), 1 / machine.beat_cycles)

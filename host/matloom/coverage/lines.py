@@ -88,7 +88,7 @@ def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
         if keys["t"] == "toggle":
             _add_toggle(units.setdefault(_unit(module), UnitFigures()), keys, count, module, text)
             continue
-        for line in _spans(keys.get("S", "")):
+        for line in _line_numbers(keys.get("S", "")):
             reached[module, line] = reached.get((module, line), False) or count > 0
     for (module, line), ran in sorted(reached.items()):
         _add_line(units.setdefault(_unit(module), UnitFigures()), text.lines[line - 1], ran)
@@ -112,7 +112,7 @@ def _text(verilog: str) -> _Text:
     return _Text(lines=lines, constants=frozenset(constants))
 
 
-def _spans(text: str) -> Iterator[int]:
+def _line_numbers(text: str) -> Iterator[int]:
     """Yield the line numbers in a list of ranges: 3, 5, 6 and 7 for "3,5-7"."""
     for part in filter(None, text.split(",")):
         first, _dash, last = part.partition("-")
@@ -134,7 +134,7 @@ def _add_line(figures: UnitFigures, text: str, ran: bool) -> None:
 def _add_toggle(
     figures: UnitFigures, keys: Mapping[str, str], count: int, module: str, text: _Text
 ) -> None:
-    signal = _plain(re.split(r"\[\d+\]:|:(?=[01]->)", keys["o"])[0])
+    signal = _decoded_name(re.split(r"\[\d+\]:|:(?=[01]->)", keys["o"])[0])
     if signal == "probe_cycle":
         figures.excluded["probe"] += 1
     elif "dump_module" in signal:
@@ -148,6 +148,6 @@ def _add_toggle(
             figures.missing_toggles[f"{module} {signal}"] += 1
 
 
-def _plain(name: str) -> str:
+def _decoded_name(name: str) -> str:
     """Return a name as in the Verilog, with special characters that Verilator encodes decoded."""
     return re.sub(r"__0([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), name)

@@ -19,7 +19,7 @@ _LARGEST_ARENA = 2**31 - 1
 _VERSION = 3
 
 
-class _File:
+class _FileKey:
     """A model file as a key of caches: files with equal digests are equal."""
 
     def __init__(self, content: bytes) -> None:
@@ -27,14 +27,14 @@ class _File:
         self.digest = hashlib.sha256(content).digest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _File) and self.digest == other.digest
+        return isinstance(other, _FileKey) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
 
 @functools.lru_cache(maxsize=2)
-def _unpack(package: str, file: _File) -> Any:
+def _unpack(package: str, file: _FileKey) -> Any:
     """Return a file as objects of the interpreter's schema.
 
     Data that follow the flatbuffer are moved into it. The result is cached, so callers must not
@@ -73,7 +73,7 @@ def plain_model(content: bytes, package: str) -> Any:
         A buffer after the flatbuffer ends beyond the file.
     """
     _schema(package)
-    model = copy.copy(_unpack(package, _File(content)))
+    model = copy.copy(_unpack(package, _FileKey(content)))
     model.subgraphs = [copy.copy(graph) for graph in model.subgraphs]
     model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
     # Interpreters refuse other numbers, which do not change what a file means.
@@ -103,12 +103,12 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
         The file is damaged.
     """
     _schema(package)
-    return _cut_cached(_File(content), attributes, package)
+    return _cut_cached(_FileKey(content), attributes, package)
 
 
 @functools.lru_cache(maxsize=64)
-def _cut_cached(file: _File, attributes: Reference, package: str) -> Cut:
-    """Return the file of `cut_file`, cached; without positions, it has all operators."""
+def _cut_cached(file: _FileKey, attributes: Reference, package: str) -> Cut:
+    """Return the result of `cut_file`, cached; without positions, the file has all operators."""
     model = plain_model(file.content, package)
     subgraph = model.subgraphs[0]
     if attributes.positions:

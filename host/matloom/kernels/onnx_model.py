@@ -13,7 +13,7 @@ from matloom.kernels.interpreters import Cut
 _MOST_CLAIMED = 64 << 20
 
 
-class _Bytes:
+class _FileKey:
     """A model file as a key of caches: files with equal digests are equal."""
 
     def __init__(self, content: bytes) -> None:
@@ -21,14 +21,14 @@ class _Bytes:
         self.digest = hashlib.sha256(content).digest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Bytes) and self.digest == other.digest
+        return isinstance(other, _FileKey) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
 
 @functools.lru_cache(maxsize=2)
-def _parse(file: _Bytes) -> Any:
+def _parse(file: _FileKey) -> Any:
     import onnx
 
     model = onnx.ModelProto()
@@ -46,7 +46,7 @@ def parse(content: bytes) -> Any:
     google.protobuf.message.DecodeError
         The bytes are not a message.
     """
-    return _parse(_Bytes(content))
+    return _parse(_FileKey(content))
 
 
 def value_numbers(graph: Any) -> dict[str, int]:

@@ -112,7 +112,7 @@ def _choices(
             for weight, values, results in zip(weights, bytes_of, wanted_of, strict=True)
         ]
         for above, below in itertools.islice(itertools.product(*sides), _MAX_TRIED_ADDENDS):
-            product = _product((shallow - steep) * zeros[0] + above - below, rows)
+            product = _factors((shallow - steep) * zeros[0] + above - below, rows)
             if product is not None:
                 yield TwoSlopes(
                     steep=steep,
@@ -141,7 +141,7 @@ def _addends(
     return sorted(fitting, key=abs)
 
 
-def _product(number: int, rows: int) -> tuple[int, int] | None:
+def _factors(number: int, rows: int) -> tuple[int, int] | None:
     """Return two factors of a number: a sum of `rows` weights, and a byte; None if impossible."""
     factors = (each for each in range(_MAX_WEIGHT, 0, -1) if number % each == 0)
     byte = next((each for each in factors if abs(number // each) <= rows * _MAX_WEIGHT), None)

@@ -32,7 +32,7 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
     return inputs[BIAS] if len(inputs) > BIAS else None
 
 
-def _largest(data: Array) -> int:
+def _largest_magnitude(data: Array) -> int:
     """Return the largest possible magnitude of elements minus their zero point, by type."""
     return 2**15 if data.dtype == np.int16 else 255
 
@@ -62,7 +62,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """CONV_2D of 8-bit integers, or of int16 without zero points; with a bias or none."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
-    largest = _largest(image)
+    largest = _largest_magnitude(image)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     patches = windows(
         pad(image, attributes.padding, 0),
@@ -81,7 +81,7 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     kernel = (weights.shape[1], weights.shape[2])
-    kind = _exact_type(kernel[0] * kernel[1], _largest(image))
+    kind = _exact_type(kernel[0] * kernel[1], _largest_magnitude(image))
     image = image.astype(kind) - kind(graph.tensors[node.inputs[0]].zero_point)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     image = pad(image, attributes.padding, 0)
@@ -116,7 +116,7 @@ def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """FULLY_CONNECTED of 8-bit integers, or of int16; with a bias or none."""
     activation = node.attributes_as(FullyConnected).activation
     rows, weights = inputs[0], _weights(graph, node, inputs)
-    largest = _largest(rows)
+    largest = _largest_magnitude(rows)
     rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     sums = exact_product(rows.reshape(-1, weights.shape[1]), weights, largest)
     return requantise_sums(graph, node, sums, _bias(inputs), activation)

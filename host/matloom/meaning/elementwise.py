@@ -58,7 +58,7 @@ def add(context: NodeInputs) -> list[Integers]:
     centred = context.without_zero_point(1)
     if context.node.op is Op.ADD:
         second = _scale(centred, scales.inputs[1], left)
-    elif _is_odd(context, scales.inputs[1], left) or _halves_vanish(context, scales):
+    elif _is_odd(context, scales.inputs[1], left) or _may_negate_before_scaling(context, scales):
         context.note(-1 - context.values(1), "complement of the second input")
         second = _scale(-centred, scales.inputs[1], left)
     else:
@@ -88,7 +88,7 @@ def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
 
 
-def _halves_vanish(context: NodeInputs, scales: Addition) -> bool:
+def _may_negate_before_scaling(context: NodeInputs, scales: Addition) -> bool:
     """Return whether a SUB has the same results if its second input is negated before scaling.
 
     All pairs of bytes are tried; the result is False unless the output is int8.

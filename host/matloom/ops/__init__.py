@@ -126,7 +126,7 @@ def matmul(
             output=np.float32 if output is None else output,
         )
         return _float_matmul(np.asarray(a), np.asarray(b), mode, epilogue, device, chosen)
-    left, right = _integers("a", a, 2, formats[0]), _integers("b", b, 2, formats[1])
+    left, right = _checked_operand("a", a, 2, formats[0]), _checked_operand("b", b, 2, formats[1])
     if left.shape[1] != right.shape[0]:
         raise ValueError(
             f"a must have {right.shape[0]} columns, the number of b's rows, not {left.shape[1]}"
@@ -248,7 +248,10 @@ def conv2d(
     for name, value in (("zero_point", zero_point), ("input_zero_point", input_zero_point)):
         if not isinstance(value, int | np.integer):
             raise TypeError(f"{name} must be an integer, not {value!r}")
-    data, weights = _integers("x", x, 4, formats[0]), _integers("filters", filters, 4, formats[1])
+    data, weights = (
+        _checked_operand("x", x, 4, formats[0]),
+        _checked_operand("filters", filters, 4, formats[1]),
+    )
     if data.shape[3] != weights.shape[3]:
         raise ValueError(
             f"x must have {weights.shape[3]} channels, like the filters, not {data.shape[3]}"
@@ -258,7 +261,7 @@ def conv2d(
     scaled = multiplier is not None and shift is not None
     if not scaled and (multiplier is not None or shift is not None or zero_point):
         raise TypeError("multiplier and shift must be given together, and with a zero_point")
-    result_type = _output(output, mode, scaled=scaled)
+    result_type = _result_dtype(output, mode, scaled=scaled)
     zeros = {"input_zero_point": input_zero_point, "zero_point": zero_point}
     for name, value, kind in (
         ("input_zero_point", input_zero_point, formats[0]),
@@ -336,7 +339,7 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
     return left, right
 
 
-def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
+def _checked_operand(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
     """Return an operand as an array of the dtype that stores its format, after checking it.
 
     Raises `TypeError` for a wrong dtype, and `ValueError` for a wrong shape or value.
@@ -355,7 +358,7 @@ def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
     return operand
 
 
-def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
+def _result_dtype(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
     """Return the dtype of integer results; raise `ValueError` if they cannot be `requested`."""
     allowed: tuple[str, ...] = ("int32",)
     if scaled:
@@ -381,7 +384,9 @@ def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -
     return biases
 
 
-def _counts(name: str, values: Sequence[int], length: int, *, minimum: int) -> tuple[int, ...]:
+def _checked_integers(
+    name: str, values: Sequence[int], length: int, *, minimum: int
+) -> tuple[int, ...]:
     """Return values as integers; raise `ValueError` unless they are `length` integers in range."""
     counts = np.asarray(values)
     if counts.shape != (length,) or counts.dtype.kind not in "iu" or counts.min() < minimum:
@@ -390,12 +395,12 @@ def _counts(name: str, values: Sequence[int], length: int, *, minimum: int) -> t
 
 
 def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
-    first, second = _counts(name, values, 2, minimum=1)
+    first, second = _checked_integers(name, values, 2, minimum=1)
     return first, second
 
 
 def _sides(padding: Sequence[int]) -> Padding:
-    top, bottom, left, right = _counts("padding", padding, 4, minimum=0)
+    top, bottom, left, right = _checked_integers("padding", padding, 4, minimum=0)
     return Padding(top=top, bottom=bottom, left=left, right=right)
 
 

@@ -21,7 +21,7 @@ def fold_transposes(graph: Graph) -> Graph:
             for side in range(MATRIX_RANK):
                 producer = producers.get(node.inputs[side])
                 if producer is not None and _moves_bytes(graph, producer):
-                    node = _fold_into_flags(tensors, nodes, producer, node, side)
+                    node = _with_transposed_operand(tensors, nodes, producer, node, side)
         nodes.append(node)
     if tuple(nodes) == graph.nodes:
         return graph
@@ -35,7 +35,7 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
     return single and len(order) >= MATRIX_RANK and order[-2] == len(order) - 1
 
 
-def _fold_into_flags(
+def _with_transposed_operand(
     tensors: dict[int, Tensor], nodes: list[Node], producer: Node, product: Node, side: int
 ) -> Node:
     """Return a product that transposes operand `side` itself, instead of by a TRANSPOSE before it.

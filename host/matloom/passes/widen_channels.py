@@ -71,7 +71,7 @@ def _widens(graph: Graph, node: Node, columns: int) -> bool:
     return len(blocks) == 1
 
 
-def _images(graph: Graph, node: Node) -> list[int]:
+def _computed_tensors(graph: Graph, node: Node) -> list[int]:
     """Return the inputs of an operator that are not constant, and its output."""
     return [each for each in (*node.inputs, node.output) if graph.tensors[each].data is None]
 
@@ -85,7 +85,7 @@ def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
     members = {number: [number] for number in graph.tensors}
     joined = [node for node in graph.nodes if node.op in _CHANNEL_BY_CHANNEL]
     for node in (*joined, *pads):
-        first, *others = [group_of[number] for number in _images(graph, node)]
+        first, *others = [group_of[number] for number in _computed_tensors(graph, node)]
         for other in set(others) - {first}:
             for number in members[other]:
                 group_of[number] = first
@@ -112,7 +112,7 @@ def _keeps_zeros(graph: Graph, node: Node) -> bool:
     if node.op is Op.DEPTHWISE_CONV_2D:
         single = node.attributes_as(DepthwiseConv2D).depth_multiplier == 1
         return single and _has_plain_weights(graph, node)
-    images = [graph.tensors[number] for number in _images(graph, node)]
+    images = [graph.tensors[number] for number in _computed_tensors(graph, node)]
     shapes = {tensor.shape for tensor in images} if node.op is Op.ADD else {images[-1].shape}
     every = len(images) == len(node.inputs) + 1
     return every and len(shapes) == 1 and all(tensor.dtype == "int8" for tensor in images)

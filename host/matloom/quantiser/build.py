@@ -82,7 +82,7 @@ class _Builder:
         self._biases: dict[object, int] = {}
         self._random = np.random.default_rng(plan.options.seed)
         for number in graph.inputs:
-            self._begin(number)
+            self._add_input(number)
 
     def steps(self) -> Iterator[BuildStep]:
         """Add the operators one by one; yield each output as computed by both networks."""
@@ -120,7 +120,7 @@ class _Builder:
         )
         return drop_unused_tensors(made)
 
-    def _begin(self, number: int) -> None:
+    def _add_input(self, number: int) -> None:
         """Quantise an input of the network, in the type that its first reader needs."""
         readers = self.source.consumers[number]
         kind = self._plan.kinds[readers[0]] if readers else "float32"

@@ -69,10 +69,10 @@ def _layers(report: QuantisationReport) -> Markup:
         Column(title="cycles", numeric=True, hint="predicted"),
     )
     rows = [layer.cells() for layer in report.layers]
-    return table(columns, rows, caption="layers", sortable=True, kinds=_kinds(report))
+    return table(columns, rows, caption="layers", sortable=True, kinds=_row_classes(report))
 
 
-def _kinds(report: QuantisationReport) -> Iterator[str]:
+def _row_classes(report: QuantisationReport) -> Iterator[str]:
     """Yield the CSS class of each layer's row: ``"warn"`` if it is much noisier than most."""
     ratios = sorted(layer.sqnr_db for layer in report.layers if layer.sqnr_db is not None)
     median = ratios[len(ratios) // 2] if ratios else 0.0

@@ -127,7 +127,7 @@ def quantise(
     work, found, levels = _search(Quantiser(exact, split, classes, options, engine), goal)
     made, layers = work.make(precision if found is None else four_bit_layers(found.chosen))
     whole = with_state(made, source)
-    content = _file(whole)
+    content = _tflite_file(whole)
     note("measuring")
     report = QuantisationReport(
         network=exact.name,
@@ -161,7 +161,7 @@ def _search(
     return *quantiser.rewrite(match), levels
 
 
-def _file(graph: Graph) -> bytes:
+def _tflite_file(graph: Graph) -> bytes:
     """Return a graph as a TensorFlow Lite file."""
     return frontend.write(separate(graph))[1]
 
@@ -176,7 +176,7 @@ def _float_bytes(graph: Graph) -> int:
         replace(node, attributes=any_function) if node.op is Op.FUNCTION else node
         for node in graph.nodes
     ]
-    return len(_file(replace(graph, nodes=tuple(nodes))))
+    return len(_tflite_file(replace(graph, nodes=tuple(nodes))))
 
 
 def _options(choices: Mapping[str, Any]) -> Options:

@@ -108,7 +108,7 @@ def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) 
     sensitivities = tuple(sorted(_sensitivities(graph, trials), key=_price))
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
-    for count in _counts(len(useful)):
+    for count in _layer_counts(len(useful)):
         note(f"mixture of {count} of {len(useful)} layers")
         points.append(trials.point(tuple(useful[:count])))
     points = [replace(each, best=is_unbeaten(each, points)) for each in points]
@@ -145,7 +145,7 @@ def _price(layer: Sensitivity) -> tuple[float, str]:
     return (layer.noise / layer.cycles if layer.cycles > 0 else float("inf")), layer.name
 
 
-def _counts(layers: int) -> list[int]:
+def _layer_counts(layers: int) -> list[int]:
     """Return the numbers of layers with 4-bit weights to try, ascending, from none to all."""
     return sorted({round(share) for share in np.linspace(0, layers, _MOST_POINTS)})
 

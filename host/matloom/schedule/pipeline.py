@@ -88,11 +88,11 @@ def order(draft: Draft) -> Failures:
     slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
     buffers, offsets = tensor_buffers_of(segment, params, slots, draft.tilings)
     draft.plan = Plan(params, slots, buffers, draft.tilings, offsets)
-    draft.allocator = _space(segment, params)
+    draft.allocator = _empty_scratchpad(segment, params)
     return ()
 
 
-def _space(segment: Segment, params: ScheduleParams) -> Allocator:
+def _empty_scratchpad(segment: Segment, params: ScheduleParams) -> Allocator:
     """Return the empty scratchpad of a plan."""
     return Allocator(
         segment.config.spad_bytes,
@@ -110,7 +110,7 @@ def assign_buffers(draft: Draft) -> Failures:
     """
     segment, plan = draft.segment, draft.current_plan
     if plan.params.pinned_at is None:
-        failures = place_tensors(plan, _space(segment, plan.params))
+        failures = place_tensors(plan, _empty_scratchpad(segment, plan.params))
         for buffer in plan.tensor_buffers.values():
             buffer.address = -1
         if not failures and len(plan.slots) > tuning.MANY_SLOTS:

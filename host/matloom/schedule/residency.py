@@ -97,9 +97,9 @@ class Residency:
                 self._note(way, None, "no room")
                 continue
             if self.options.resident or pinned.worth_keeping(scheduled):
-                self._note(way, pinned.calls, "chosen")
+                self._note(way, pinned.cycles_of_calls, "chosen")
                 return pinned
-            self._note(way, pinned.calls, "gains too little")
+            self._note(way, pinned.cycles_of_calls, "gains too little")
         return scheduled
 
     def _resident_choices(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:

@@ -88,7 +88,7 @@ class Scheduled:
         )
 
     @property
-    def calls(self) -> int:
+    def cycles_of_calls(self) -> int:
         """Predicted cycles of a first call plus those of a later call."""
         later = self if self.repeat is None else self.repeat
         return self.prediction.cycles + later.prediction.cycles

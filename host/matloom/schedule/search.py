@@ -135,7 +135,7 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._try_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
-        start = self._first(found.segment, params.start)
+        start = self._first_params(found.segment, params.start)
         found = self._faster("stages in turns", found, try_turns(start, found, self.cache))
         return self._faster("banks apart", found, try_separate_banks(found, self.cache))
 
@@ -144,7 +144,7 @@ class _Decisions:
             TriedCandidate(decision=decision, candidate=candidate, cycles=cycles, outcome=outcome)
         )
 
-    def _first(self, segment: Segment, candidate: Candidate) -> ScheduleParams:
+    def _first_params(self, segment: Segment, candidate: Candidate) -> ScheduleParams:
         """Return the choices of a candidate before any is tightened."""
         if self.options.tiling_seed is not None:
             return random_params(segment, self.options.tiling_seed)
@@ -154,13 +154,13 @@ class _Decisions:
         """Return the choices with the fastest start, and their schedule if it is known already."""
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
-            return self._first(segment, Candidate()), None
+            return self._first_params(segment, Candidate()), None
         tried = candidates(segment, effort=options.effort)
         if len(tried) == 1 and self._takes_long(segment, tried[0]):
-            return self._first(segment, tried[0]), None
+            return self._first_params(segment, tried[0]), None
         whole = options.effort > 1 or is_large(segment)
         start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
-        space = [self._first(start, each) for each in tried]
+        space = [self._first_params(start, each) for each in tried]
         best, found = search(start, space, _CYCLES, self.run, self.cache)
         if best is None:
             (refused,) = found
@@ -172,11 +172,11 @@ class _Decisions:
             self._note(decision, candidate.text, cycles, outcome_of(number, best, tried, found))
         chosen = found[best]
         assert isinstance(chosen, Scheduled)
-        return self._first(segment, tried[best]), chosen if start is segment else None
+        return self._first_params(segment, tried[best]), chosen if start is segment else None
 
     def _takes_long(self, segment: Segment, start: Candidate) -> bool:
         """Return whether a plan is too long to be emitted twice, for a comparison of banks."""
-        plan = fitting_plan(segment, self._first(segment, start), self.cache)
+        plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
 
     def _strip_choices(
@@ -210,7 +210,7 @@ class _Decisions:
             return None
         other = emit_with_separate_banks(segment, found, self.cache)
         self._note("memory", _APART, None, "estimated to be slower")
-        self._note("memory", _STRIPS, other.calls, "chosen")
+        self._note("memory", _STRIPS, other.cycles_of_calls, "chosen")
         return other
 
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
@@ -225,9 +225,9 @@ class _Decisions:
         if isinstance(other, DoesNotFit):
             self._note("memory", _STRIPS, None, other.reason)
             return current
-        better = other.calls < current.calls
-        self._note("memory", _APART, current.calls, "slower" if better else "chosen")
-        self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
+        better = other.cycles_of_calls < current.cycles_of_calls
+        self._note("memory", _APART, current.cycles_of_calls, "slower" if better else "chosen")
+        self._note("memory", _STRIPS, other.cycles_of_calls, "chosen" if better else "not faster")
         return other if better else current
 
     def _faster(
@@ -237,7 +237,7 @@ class _Decisions:
 
         The outcome is noted under the name `decision`.
         """
-        better = isinstance(other, Scheduled) and other.calls < current.calls
+        better = isinstance(other, Scheduled) and other.cycles_of_calls < current.cycles_of_calls
         if other is not None:
             self._note("memory", decision, None, "chosen" if better else "not faster")
         return other if better and isinstance(other, Scheduled) else current
@@ -250,14 +250,16 @@ class _Decisions:
         if segment is None:
             return current
         # Candidates inside this one concern only its own weights.
-        other = self._try_residency(segment, self._first(segment, candidate), None)
+        other = self._try_residency(segment, self._first_params(segment, candidate), None)
         if isinstance(other, DoesNotFit):
             self._note("layout", layout.name, None, other.reason)
             return current
-        better = random or other.calls < current.calls
+        better = random or other.cycles_of_calls < current.cycles_of_calls
         plain = "slower" if better else "chosen"
-        self._note("layout", layout.without, current.calls, plain)
-        self._note("layout", layout.name, other.calls, "chosen" if better else "not faster")
+        self._note("layout", layout.without, current.cycles_of_calls, plain)
+        self._note(
+            "layout", layout.name, other.cycles_of_calls, "chosen" if better else "not faster"
+        )
         return other if better else current
 
     def _try_residency(

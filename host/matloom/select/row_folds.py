@@ -64,7 +64,10 @@ def fastest(
         return make(window, filters, name)
 
     for spread in range(1, config.last_spread + 1):
-        for fold, build in ((_interleave, _folded_stages), (_group, _grouped_stages)):
+        for fold, build in (
+            (_interleaved_folding, _folded_stages),
+            (_grouped_folding, _grouped_stages),
+        ):
             rows = fold(window, tensor, 1 << spread, zero)
             if rows is not None and rows.size <= config.spad_bytes // 4:
                 stages += build(make_folded, window, filters, rows)
@@ -74,7 +77,9 @@ def fastest(
     return replace(best, macs=plain.macs)
 
 
-def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
+def _interleaved_folding(
+    window: Window, tensor: str, channels: int, zero: int
+) -> RowFolding | None:
     """Return the folding of `channels` rows into channels; None if the window cannot use it."""
     if window.kernel_height == 1 or channels % window.stride_y:
         return None
@@ -83,7 +88,7 @@ def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFol
     return _folding(window, tensor, channels, zero, rows=rows, row_step=window.stride_y)
 
 
-def _group(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
+def _grouped_folding(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
     """Return the folding whose rows serve several output rows each; None if there is none."""
     group = (channels - window.kernel_height) // window.stride_y + 1
     if group <= 1:

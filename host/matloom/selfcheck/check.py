@@ -80,7 +80,7 @@ def check_program(
         return Verdict(mode=mode)
     check = _Check(program, graph, names, seed)
     if samples_tiles(program, mode):
-        share = check.buffers() / program.macs
+        share = check.check_buffers() / program.macs
         return Verdict(mode=mode, seed=seed, share=share, calls=check.calls)
     for kinds in KINDS[:1] if mode == "sample" and _leaves_out_extremes(program) else KINDS:
         check.machine.restart()
@@ -134,14 +134,14 @@ class _Check:
         for info in self.program.outputs:
             self._compare(info.key, known[info.key], exact=False, where=where)
 
-    def buffers(self) -> int:
+    def check_buffers(self) -> int:
         """Check single command buffers in random order, up to a limit; return their MACs."""
         steps = [step for step in self.program.steps if isinstance(step, EngineStep)]
         done = 0
         for at in self._draw.permutation(len(steps)):
             macs = self._macs_of(steps[at])
             if done + macs <= _LARGEST:
-                self._buffer(steps[at])
+                self._check_buffer(steps[at])
                 done += macs
         return done
 
@@ -164,7 +164,7 @@ class _Check:
     def _inputs(self, step: EngineStep) -> list[int]:
         return [self.names[binding.name] for binding in step.inputs]
 
-    def _buffer(self, step: EngineStep) -> None:
+    def _check_buffer(self, step: EngineStep) -> None:
         """Run one command buffer on random inputs, as a first call and as a repeated one."""
         self.machine.restart()
         for repeated in (False, True):

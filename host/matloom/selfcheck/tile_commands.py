@@ -113,7 +113,7 @@ def sum_instructions(
     post, found = instructions[last].values, [last]
     if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
         return found
-    missing = _sums(post, columns)
+    missing = _accessed_channels(post, columns)
     for at in range(last - 1, max(-1, last - 4 * _MAX_INSTRUCTIONS), -1):
         opcode, get = instructions[at].opcode, instructions[at].values.get
         sums = opcode is Opcode.EXEC or (
@@ -121,7 +121,7 @@ def sum_instructions(
         )
         if not sums:
             continue
-        sums_of = _sums(instructions[at].values, columns)
+        sums_of = _accessed_channels(instructions[at].values, columns)
         if missing.keys().isdisjoint(sums_of):
             continue
         if get("pairs", 0) or _adds_sums(instructions[at].values) or len(found) > _MAX_INSTRUCTIONS:
@@ -138,7 +138,7 @@ def sum_instructions(
     return None
 
 
-def _sums(values: Mapping[str, int], columns: int) -> dict[int, int]:
+def _accessed_channels(values: Mapping[str, int], columns: int) -> dict[int, int]:
     """Return the number of channels of each accumulator entry that an EXEC or POST accesses."""
     positions, blocks = post_vectors(values), values["oc_blocks"]
     first, tail = values.get("acc_addr", 0), values.get("tail", columns)

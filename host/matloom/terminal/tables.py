@@ -101,17 +101,17 @@ class NameTable(Table):
         fitted = copy.copy(self)
         fitted.columns = [copy.copy(column) for column in self.columns]
         spare = [name for name in self.spare if name in {str(c.header) for c in self.columns}]
-        while spare and fitted._others() + self.least > width:
+        while spare and fitted._other_width() + self.least > width:
             left_out = spare.pop(0)
             fitted.columns = [c for c in fitted.columns if str(c.header) != left_out]
         for number, column in enumerate(fitted.columns):
             column._index = number
         names = fitted.columns[0]
-        room = max(width - fitted._others(), self.least)
+        room = max(width - fitted._other_width(), self.least)
         names._cells = [shorten(str(name), room) for name in self.columns[0].cells]
         return fitted
 
-    def _others(self) -> int:
+    def _other_width(self) -> int:
         """Return the width of all columns except the first, including the gaps between columns."""
         widths = [
             max(cell_len(line) for text in (c.header, *c.cells) for line in str(text).split("\n"))

@@ -138,10 +138,10 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def find(name: str) -> Path | None:
     """Return the path of an entry that exists and is intact, even if read-only; else None."""
-    return next((folder / name for folder in _readable() if _whole(folder / name)), None)
+    return next((folder / name for folder in _readable_folders() if _whole(folder / name)), None)
 
 
-def _readable() -> Iterator[Path]:
+def _readable_folders() -> Iterator[Path]:
     """Yield the chosen folder, and the temporary one that replaces it if it is not writable."""
     yield chosen_folder()
     if _why_not_writable(chosen_folder()):
@@ -210,7 +210,7 @@ def _whole(folder: Path) -> bool:
 
 def read_note(name: str) -> str:
     """Return a short text from the cache; an empty string if there is none, or it is damaged."""
-    for folder in _readable():
+    for folder in _readable_folders():
         if intact(_seal_of(folder / name), [folder / name]):
             with suppress(OSError, ValueError):
                 return (folder / name).read_text("ascii")

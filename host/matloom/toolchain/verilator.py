@@ -66,7 +66,7 @@ def compile_library(
     """Build a library as `build_library` does, without a lock and even if `output` exists."""
     verilator = find_verilator()
     runtime = _compiled_runtime(
-        verilator, [each for each in _pairs(flags) if not _is_own_flag(each)]
+        verilator, [each for each in _flag_tuples(flags) if not _is_own_flag(each)]
     )
     with workspace() as work:
         objects = work.path / "made"
@@ -165,7 +165,7 @@ def _translate(
     return run(command, environment=environment, on_line=on_line, folder=workspace.path)
 
 
-def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
+def _flag_tuples(flags: Sequence[str]) -> list[tuple[str, ...]]:
     """Return Verilator's flags, each as a tuple of the flag and its values, if any."""
     starts = [place for place, flag in enumerate(flags) if flag.startswith("-")]
     starts = [place for place in starts if not (place and flags[place - 1] == "-CFLAGS")]

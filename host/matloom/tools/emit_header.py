@@ -88,9 +88,9 @@ def header(
     parts.append('#ifdef __cplusplus\nextern "C" {\n#endif')
     parts.append(
         f"/* Bytes of memory, for processor and engine, that {name}_open takes. */\n"
-        f"#define {name.upper()}_MEMORY_BYTES {sum(map(_memory, (program, *loop_programs)))}u"
+        f"#define {name.upper()}_MEMORY_BYTES {sum(map(_memory_bytes, (program, *loop_programs)))}u"
     )
-    parts.append(_formula(program, buffers))
+    parts.append(_conversion_comment(program, buffers))
     roles: dict[str, list[str]] = {}
     for kind, infos in (("input", program.inputs), ("output", program.outputs)):
         for place, info in enumerate(infos):
@@ -116,7 +116,7 @@ def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
     return lines
 
 
-def _memory(program: Program) -> int:
+def _memory_bytes(program: Program) -> int:
     """Return the bytes of memory for a program, like `matloom_program_memory` in C.
 
     The program's image is copied to memory.
@@ -162,7 +162,7 @@ def _float(value: float) -> str:
     return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
 
 
-def _formula(program: Program, buffers: dict[str, str]) -> str:
+def _conversion_comment(program: Program, buffers: dict[str, str]) -> str:
     """Return a C comment on converting real numbers; empty if no input or output is quantised."""
     for info in (*program.inputs, *program.outputs):
         if info.quantised:

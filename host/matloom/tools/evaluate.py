@@ -154,7 +154,7 @@ def _output(program: Program, name: str | None) -> TensorInfo:
     return infos[name]
 
 
-def _elements(info: TensorInfo) -> int:
+def _class_count(info: TensorInfo) -> int:
     """Return the number of classes of an output: the length of its last axis."""
     return info.shape[-1] if info.shape else 1
 
@@ -166,11 +166,11 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
     """
     rows = samples * max(1, int(np.prod(info.shape[:-1])))
     if metric in ("mse", "mae"):
-        wanted = (rows, _elements(info))
-        if labels.dtype.kind not in "iuf" or labels.size != rows * _elements(info):
+        wanted = (rows, _class_count(info))
+        if labels.dtype.kind not in "iuf" or labels.size != rows * _class_count(info):
             raise UserError(
                 f"labels of {metric} must be numbers for {samples} samples of {info.shape}, "
-                f"{rows * _elements(info)} in all, not {labels.size} of {labels.dtype}",
+                f"{rows * _class_count(info)} in all, not {labels.size} of {labels.dtype}",
                 hint="give one number for each element of the output",
             )
         return labels.astype(np.float64).reshape(wanted)
@@ -187,7 +187,7 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
             f"there must be one label per sample ({rows}), not {len(classes)}",
             hint="give one label for each sample of --input, in its order",
         )
-    return _require_known_classes(classes.astype(np.int64), metric, _elements(info))
+    return _require_known_classes(classes.astype(np.int64), metric, _class_count(info))
 
 
 def _require_known_classes(classes: Array, metric: str, elements: int) -> Array:

@@ -216,11 +216,11 @@ def _change(name: str, plain: Array, changed: Array) -> OutputChange:
         name=name,
         largest=float(deviation.max()),
         mean=float(deviation.mean()),
-        agreement=float((_results(plain) == _results(changed)).mean()),
+        agreement=float((_predicted_classes(plain) == _predicted_classes(changed)).mean()),
     )
 
 
-def _results(output: Array) -> Array:
+def _predicted_classes(output: Array) -> Array:
     """Return the index of the largest element along the last axis."""
     return np.asarray(output.argmax(axis=-1)) if output.ndim else np.zeros(())
 
@@ -229,7 +229,7 @@ def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
     """Return the share of labels that an output predicts correctly; None without labels."""
     if labels is None:
         return None
-    results, wanted = _results(output).reshape(-1), np.asarray(labels).reshape(-1)
+    results, wanted = _predicted_classes(output).reshape(-1), np.asarray(labels).reshape(-1)
     if wanted.dtype.kind not in "iu" or wanted.shape != results.shape:
         raise UserError(
             f"labels must be {len(results)} integers, not {len(wanted)} of {wanted.dtype}",

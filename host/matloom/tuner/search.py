@@ -124,13 +124,13 @@ class Tuning:
         while self.trials_done < trials and (until is None or time.monotonic() < until):
             draw = random.Random(f"{self.seed} {self.number} {number}")
             drawn = (self._draw_moves(draw) for _ in range(_MAX_DRAWS))
-            moves = self._different(itertools.chain(self._next, openers, drawn))
+            moves = self._untried_moves(itertools.chain(self._next, openers, drawn))
             if not moves:
                 break
-            self._round(moves[: trials - self.trials_done], make)
+            self._run_round(moves[: trials - self.trials_done], make)
             self.trials_done = min(self.trials_done + len(moves), trials)
             number += 1
-            note(self.trials_done, 1 - self.best.cost.both / self._run.cost.both)
+            note(self.trials_done, 1 - self.best.cost.total / self._run.cost.total)
         return self.best_choices
 
     def _first_moves(self) -> Iterator[Move]:
@@ -167,7 +167,7 @@ class Tuning:
         ]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
-    def _different(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
+    def _untried_moves(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
         """Return the moves of a round: the first candidates whose tiles no trial has had yet."""
         start, found = self.best.choices, list[list[Move]]()
         for moves in candidates:
@@ -182,7 +182,7 @@ class Tuning:
     def _cuts(self, choices: Choices) -> Hashable:
         return cuts_of(Trial(study=self.study, run=self.number, choices=choices))
 
-    def _round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
+    def _run_round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
         """Evaluate moves from the best choices so far; update the list of the best choices.
 
         Choices are added to the list if they take no more cycles than the best so far.
@@ -197,16 +197,16 @@ class Tuning:
         costs = self._costs(trials, make)
         better: list[tuple[Cost, int]] = []
         for at, cost in enumerate(costs):
-            if cost is not None and cost.both <= start.cost.both and tried[at] != start.choices:
+            if cost is not None and cost.total <= start.cost.total and tried[at] != start.choices:
                 better.append((cost, at))
-        better.sort(key=lambda item: (item[0].both, item[1]))
-        self._next = self._follow([moves[at] for cost, at in better if cost != start.cost])
+        better.sort(key=lambda item: (item[0].total, item[1]))
+        self._next = self._next_moves([moves[at] for cost, at in better if cost != start.cost])
         for cost, at in reversed(better):
             self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
-        self.best_choices.sort(key=lambda each: each.cost.both)
+        self.best_choices.sort(key=lambda each: each.cost.total)
         del self.best_choices[_BEST_KEPT:]
 
-    def _follow(self, better: list[list[Move]]) -> list[list[Move]]:
+    def _next_moves(self, better: list[list[Move]]) -> list[list[Move]]:
         """Return the moves to try next, given the moves of this round that save cycles.
 
         The first of `better` is the best, and already applied. The others are tried together, then

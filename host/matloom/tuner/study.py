@@ -39,7 +39,7 @@ class Cost(NamedTuple):
     later: int
 
     @property
-    def both(self) -> int:
+    def total(self) -> int:
         """Cycles of both calls together, which a search minimises."""
         return self.first + self.later
 

@@ -134,7 +134,7 @@ def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
         if without == stages:
             continue
         note(f"without {each.__name__}")
-        if _predict(other).both < _predict(best).both:
+        if _predict(other).total < _predict(best).total:
             best, stages = other, without
     return best
 
@@ -173,7 +173,7 @@ def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
     """
     best = [search.best for search in searches]
     yield best
-    at = max(range(len(best)), key=lambda each: best[each].cost.both)
+    at = max(range(len(best)), key=lambda each: best[each].cost.total)
     seen = {best[at].cost}
     for other in searches[at].best_choices:
         if other.cost not in seen:
@@ -188,7 +188,7 @@ def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -
     """
     after = _total(each.cost for each in best)
     winner = None
-    if after.both < before.both and _program(study, best) is not None:
+    if after.total < before.total and _program(study, best) is not None:
         winner = _winner(study, best, before, after, counted=False)
     return TuningResult(
         winner=winner,
@@ -233,7 +233,7 @@ def _measure(
         cost = count_cycles(program)
         if cost.first > _FIRST_SLOWER * before.first:
             slow = _first_of(combination)
-        elif cost.later <= before.later and cost.both < after.both:
+        elif cost.later <= before.later and cost.total < after.total:
             after, winner = cost, _winner(study, combination, before, cost, counted=True)
     return TuningResult(
         winner=winner,

@@ -237,7 +237,7 @@ def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, n
     Raises `MismatchError` if the fault records differ, if the chip's record does not stay, or if
     the chip wrote outside of the writable regions.
     """
-    bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
+    bases = _fill_memory(pair.rtl, pair.chip.memory, stream, generator)
     written = [
         slice(start, start + len(stream.regions[region]))
         for region in WRITABLE_REGIONS
@@ -263,7 +263,7 @@ def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number
             raise MismatchError(f"stream {number}: the record {record} does not stay")
 
 
-def _fill(
+def _fill_memory(
     driver: Driver, memory: NDArray[np.uint8], stream: RandomProgram, generator: random.Random
 ) -> dict[Region, int]:
     """Write noise to the start of memory, then the stream's regions; return their addresses."""

@@ -188,7 +188,7 @@ def _choose_bases(
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
         # Without an extent, any address is legal.
-        unit = _boundary(name, values, config)
+        unit = _base_alignment(name, values, config)
         values[name] = boundary_value(generator, fields[name], config) // unit * unit
     sizes = extent_sizes(opcode, values, config)
     for (memory, base), size in sizes.items():
@@ -196,8 +196,8 @@ def _choose_bases(
         if not size:
             low, high = space.bounds(memory, "", values)
         wanted = goal.place if goal and goal.base == base else None
-        place = _base(generator, (low, high), size, _bank_size(config, memory), wanted)
-        values[base] = place // (unit := _boundary(base, values, config)) * unit
+        place = _draw_address(generator, (low, high), size, _bank_size(config, memory), wanted)
+        values[base] = place // (unit := _base_alignment(base, values, config)) * unit
         if values[base] < low:
             return False
     both = {(AddressSpace.SPAD, "source_addr"), (AddressSpace.SPAD, "dest_addr")} <= sizes.keys()
@@ -222,7 +222,7 @@ def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | Non
         values |= {"dest_addr": source, "dest_pitch": pitch}
 
 
-def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
+def _base_alignment(base: str, values: Mapping[str, int], config: Config) -> int:
     """Return the number of which the value of a base field must be a multiple."""
     paired = values.get("window") and values.get("paired")
     if base == "weight_addr" or (paired and base in BLOCK_STEPS):
@@ -239,7 +239,7 @@ def _bank_size(config: Config, memory: AddressSpace) -> int:
     }[memory]
 
 
-def _base(
+def _draw_address(
     generator: random.Random, bounds: tuple[int, int], size: int, unit: int, placement: str | None
 ) -> int:
     """Return an address for an extent: the first or last that fits, any, or near a bank's end.

@@ -399,7 +399,7 @@ def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
     """
     row_bytes = min(config.bank_bytes, 1 << 20)
     rows = config.spad_bytes // row_bytes
-    needed = -(-_piece(config) * config.columns // row_bytes)
+    needed = -(-_entries_per_pass(config) * config.columns // row_bytes)
     return [
         {
             "spad_addr": first * row_bytes,
@@ -419,7 +419,7 @@ def _at_offset(values: dict[str, int]) -> dict[str, int]:
     return {**values, "dram_offset": values["spad_addr"]}
 
 
-def _piece(config: Config) -> int:
+def _entries_per_pass(config: Config) -> int:
     """Return the number of accumulator entries of which the scratchpad can hold one byte each."""
     count = config.acc_entries
     while count * config.columns > config.spad_bytes:
@@ -432,7 +432,7 @@ def _whole_accumulators(config: Config) -> Iterator[dict[str, int]]:
 
     The results of each fit the scratchpad.
     """
-    count = _piece(config)
+    count = _entries_per_pass(config)
     width = min(count, 2048)
     for first in range(0, config.acc_entries, count):
         yield {

@@ -22,7 +22,7 @@ _UNEVEN_ROUNDS = 2
 _END_CYCLES = 64
 
 
-def _marks(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
+def _opcodes_and_slots(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
     """Return the opcode and the slot of each instruction that has a slot, except for END."""
     return [
         (each.opcode, each.values.get("timestamp", 0))
@@ -41,7 +41,7 @@ def wrong_timestamps(
     complete after the one before it in its unit and after all that it waits for, and not after the
     end of the run; this is checked for slots that only one instruction names.
     """
-    marks = _marks(instructions)
+    marks = _opcodes_and_slots(instructions)
     uses = Counter(slot for _opcode, slot in marks)
     unused = sorted(set(timestamps) - set(uses))
     if unused:

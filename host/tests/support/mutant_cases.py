@@ -41,7 +41,7 @@ FUNCTIONS = {
     "matloom.schedule.tiling.vector": ("VectorTiling._range",),
     "matloom.schedule.memory.buffers": (
         *("tensor_buffers_of", "_last_read_slot", "Builder.add"),
-        *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
+        *("Builder._load_panel", "Builder._chunk_buffer", "Builder._add_input"),
     ),
     "matloom.schedule.memory.sharing": (
         *("lead_bytes", "_Sharing.share_elementwise", "_Sharing._share_buffer"),
@@ -84,8 +84,8 @@ FUNCTIONS = {
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),
-    "matloom.select.layout.row_folding": ("_boxes", "_spread"),
-    "matloom.select.row_folds": ("_interleave",),
+    "matloom.select.layout.row_folding": ("_boxes", "_spread_fields"),
+    "matloom.select.row_folds": ("_interleaved_folding",),
     "matloom.arch.footprint": (
         *("_moved_rows", "_read_input", "_read_channels", "_read_part", "_clip_range"),
         "_post_channels",

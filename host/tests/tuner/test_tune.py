@@ -46,7 +46,7 @@ def searched(study, journal, trials, make=SERIAL):
 
 def test_a_search_goes_on_where_it_stopped(study, tmp_path, monkeypatch):
     whole = searched(study, tmp_path / "whole", 24)
-    assert whole[0].cost.both <= runs_of(study)[0].cost.both
+    assert whole[0].cost.total <= runs_of(study)[0].cost.total
     searched(study, tmp_path / "parts", 16)
     with (tmp_path / "parts").open("a") as journal:
         journal.write('3\n{"key": 1}\n{"key": "cut')
@@ -74,7 +74,7 @@ def test_moves_are_of_the_stages_that_layouts_make(tmp_path):
     search = Tuning(study=study, number=0, journal=tmp_path / "journal", seed=1)
     costs = search._costs
     search._costs = lambda trials, make: [made.extend(trials), costs(trials, make)][1]
-    assert search.run(40, SERIAL)[0].cost.both <= run.cost.both
+    assert search.run(40, SERIAL)[0].cost.total <= run.cost.total
     assert any(each.choices.first.limits[-1] != run.choices.first.limits[-1] for each in made)
 
 

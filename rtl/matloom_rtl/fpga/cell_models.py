@@ -8,7 +8,7 @@ __all__ = ["ECP5_BLOCKS"]
 _ROWS, _WORDS, _WORD = 64, 16, 18
 
 
-def _bits(name: str, count: int) -> str:
+def _scalar_ports(name: str, count: int) -> str:
     """Return a list of scalar ports, `name` with indices below `count`, the highest bit first."""
     return ", ".join(f"{name}{bit}" for bit in reversed(range(count)))
 
@@ -25,11 +25,11 @@ module MULT18X18D #(
   parameter REG_OUTPUT_CLK = "NONE", REG_OUTPUT_CE = "CE0", REG_OUTPUT_RST = "RST0",
   parameter CLK0_DIV = "ENABLED", GSR = "ENABLED", RESETMODE = "SYNC"
 ) (
-  input {_bits("A", 18)},
-  input {_bits("B", 18)},
-  input {_bits("C", 18)},
+  input {_scalar_ports("A", 18)},
+  input {_scalar_ports("B", 18)},
+  input {_scalar_ports("C", 18)},
   input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB, CLK0, CE0, RST0,
-  output {_bits("P", 36)}
+  output {_scalar_ports("P", 36)}
 );
   // Each pair: the operand and whether it has a sign, as they enter the product.
   wire [18:0] a, b;
@@ -37,14 +37,14 @@ module MULT18X18D #(
   wire signed [37:0] product = left * right;
   wire [35:0] middle, result;
   matloom_stage #(19, REG_INPUTA_CLK, REG_INPUTA_CE, REG_INPUTA_RST) stage_a (
-    CLK0, CE0, RST0, {{SIGNEDA & A17, {_bits("A", 18)}}}, a);
+    CLK0, CE0, RST0, {{SIGNEDA & A17, {_scalar_ports("A", 18)}}}, a);
   matloom_stage #(19, REG_INPUTB_CLK, REG_INPUTB_CE, REG_INPUTB_RST) stage_b (
-    CLK0, CE0, RST0, {{SIGNEDB & B17, {_bits("B", 18)}}}, b);
+    CLK0, CE0, RST0, {{SIGNEDB & B17, {_scalar_ports("B", 18)}}}, b);
   matloom_stage #(36, REG_PIPELINE_CLK, REG_PIPELINE_CE, REG_PIPELINE_RST) stage_middle (
     CLK0, CE0, RST0, product[35:0], middle);
   matloom_stage #(36, REG_OUTPUT_CLK, REG_OUTPUT_CE, REG_OUTPUT_RST) stage_result (
     CLK0, CE0, RST0, middle, result);
-  assign {{{_bits("P", 36)}}} = result;
+  assign {{{_scalar_ports("P", 36)}}} = result;
   // What nothing here generates is refused rather than guessed.
   if (RESETMODE != "SYNC" || REG_INPUTC_CLK != "NONE" || CLK0_DIV != "ENABLED")
     $error("MULT18X18D: no such mode in this model");
@@ -84,27 +84,27 @@ module DP16KD #(
   parameter WRITEMODE_A = "NORMAL", WRITEMODE_B = "NORMAL",
   parameter [319:0] {", ".join(f"{name} = 0" for name in _INITIAL_NAMES)}
 ) (
-  input {_bits("DIA", 18)},
-  input {_bits("ADA", 14)},
+  input {_scalar_ports("DIA", 18)},
+  input {_scalar_ports("ADA", 14)},
   input CEA, OCEA, CLKA, WEA, RSTA, CSA2, CSA1, CSA0,
-  input {_bits("DIB", 18)},
-  input {_bits("ADB", 14)},
+  input {_scalar_ports("DIB", 18)},
+  input {_scalar_ports("ADB", 14)},
   input CEB, OCEB, CLKB, WEB, RSTB, CSB2, CSB1, CSB0,
-  output {_bits("DOA", 18)},
-  output {_bits("DOB", 18)}
+  output {_scalar_ports("DOA", 18)},
+  output {_scalar_ports("DOB", 18)}
 );
   localparam [{_ROWS * 320 - 1}:0] INITIAL = {{{", ".join(reversed(_INITIAL_NAMES))}}};
   reg [17:0] words [0:1023];
   integer n;
   initial for (n = 0; n < 1024; n = n + 1) words[n] = INITIAL[20 * n +: 18];
 
-  wire [13:0] at_a = {{{_bits("ADA", 14)}}}, at_b = {{{_bits("ADB", 14)}}};
-  wire [17:0] in_a = {{{_bits("DIA", 18)}}}, in_b = {{{_bits("DIB", 18)}}};
+  wire [13:0] at_a = {{{_scalar_ports("ADA", 14)}}}, at_b = {{{_scalar_ports("ADB", 14)}}};
+  wire [17:0] in_a = {{{_scalar_ports("DIA", 18)}}}, in_b = {{{_scalar_ports("DIB", 18)}}};
   wire on_a = CEA && {{CSA2, CSA1, CSA0}} == 0, on_b = CEB && {{CSB2, CSB1, CSB0}} == 0;
   reg [17:0] out_a = 0, out_b = 0;
   reg [17:0] late_a = 0, late_b = 0;
-  assign {{{_bits("DOA", 18)}}} = REGMODE_A == "OUTREG" ? late_a : out_a;
-  assign {{{_bits("DOB", 18)}}} = REGMODE_B == "OUTREG" ? late_b : out_b;
+  assign {{{_scalar_ports("DOA", 18)}}} = REGMODE_A == "OUTREG" ? late_a : out_a;
+  assign {{{_scalar_ports("DOB", 18)}}} = REGMODE_B == "OUTREG" ? late_b : out_b;
   always @(posedge CLKA) if (OCEA) late_a <= out_a;
   always @(posedge CLKB) if (OCEB) late_b <= out_b;
 

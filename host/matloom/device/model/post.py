@@ -191,7 +191,7 @@ def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArr
     An invalid element has the address of a valid one, so that it can be read.
     """
     walk = (fields["source_pitch"], fields["x_step"], shape, fields["tail"], size)
-    return fields["source_addr"] + _grids(*walk)[0]
+    return fields["source_addr"] + _element_offsets(*walk)[0]
 
 
 def _destinations(
@@ -199,11 +199,11 @@ def _destinations(
 ) -> NDArray[np.int64]:
     """Return the address of the first byte of each valid result (n,), in row-major order."""
     walk = (fields["dest_pitch"], fields["x_step"], shape, fields["tail"], size)
-    return fields["dest_addr"] + _grids(*walk)[1]
+    return fields["dest_addr"] + _element_offsets(*walk)[1]
 
 
 @functools.lru_cache(maxsize=256)
-def _grids(
+def _element_offsets(
     pitch: int, x_step: int, shape: tuple[int, ...], tail: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the byte offsets of all elements of `size` bytes, and those of valid ones (n,).

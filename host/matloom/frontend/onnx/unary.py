@@ -132,7 +132,7 @@ def add_function(
     for op, attributes in (*candidates, (Op.QUANTIZE, Attributes())):
         if _equals_table(op, attributes, ends, table):
             return values.add_operator(op, [number], shape, ends[1], name, attributes)
-    multipliers = _linear(ends, table)
+    multipliers = _linear_multiplier(ends, table)
     if multipliers is None:
         entries = Lookup(table=tuple(table.tolist()))
         return values.add_operator(Op.LOOKUP, [number], shape, ends[1], name, entries)
@@ -168,7 +168,7 @@ def _equals_table(
         return False
 
 
-def _linear(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
+def _linear_multiplier(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
     """Return the multiplier and shift whose scaling gives a table; None if there are none.
 
     The result is int32 (2, 1).

@@ -79,7 +79,7 @@ def join_tables(
     readers = Counter([*results, *(number for item in items for number in item.inputs)])
     joined, parts = dict[int, Node](), set[int]()
     for item in items:
-        found = _parts(item, producers, readers)
+        found = _cast_add_gather(item, producers, readers)
         node = None if found is None else _lookup(found, operators, additions.known)
         if found is not None and node is not None:
             for number in (*node.inputs, *node.outputs):
@@ -89,7 +89,7 @@ def join_tables(
     return [joined.get(item.index, item) for item in items if item.index not in parts]
 
 
-def _parts(
+def _cast_add_gather(
     item: Item, producers: Mapping[int, Item], readers: Mapping[int, int]
 ) -> tuple[OpaqueOperator, OpaqueOperator, Node] | None:
     """Return the CAST and the ADD before a GATHER, and the GATHER; None if `item` is not one.

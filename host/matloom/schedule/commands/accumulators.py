@@ -52,7 +52,7 @@ class Accumulators:
             # earlier tile of single sums may have.
             end = min(self._end[self.half], half)
             first = end if end + tile.entries <= half else 0
-            if not first < end <= first + tile.entries and not self._leaves_post(tile):
+            if not first < end <= first + tile.entries and not self._lets_post_read(tile):
                 # The tile waits for the last entry that POST reads.
                 first = max(0, end - tile.entries)
             self._end[self.half] = first + tile.entries
@@ -70,7 +70,7 @@ class Accumulators:
             self._end[half] = entry + tile.entries
         return half * stage.entries(self._config) + entry
 
-    def _leaves_post(self, tile: ArrayTile) -> bool:
+    def _lets_post_read(self, tile: ArrayTile) -> bool:
         """Return whether POST can read a half of the accumulators while `tile` runs in it."""
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:

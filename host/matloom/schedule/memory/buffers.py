@@ -106,7 +106,7 @@ class Builder:
         panel = cut.panels[tile]
         for name, input_range in cut.reads(tile):
             if panel is not None and name != stage.addend and name in self._tensor_buffers:
-                self._add_prologue(slot_index, name, slot, panel)
+                self._load_panel(slot_index, name, slot, panel)
             else:
                 self._add_input(slot_index, slot, name, input_range)
         if complete and stage.output in self.plan.params.spilled:
@@ -117,7 +117,7 @@ class Builder:
         stage = self.segment.stages[index]
         if stage.table is not None:
             size = stage.table.nbytes + len(stage.missing)
-            self.plan.tables[index] = self._constants(slot_index, index, TABLE, size)
+            self.plan.tables[index] = self._chunk_buffer(slot_index, index, TABLE, size)
 
     def _add_output(self, slot_index: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that are stored in external memory tile by tile."""
@@ -163,10 +163,10 @@ class Builder:
         again = limits.weights is Weights.STREAMED and self._latest.get(index) != chunk
         self._latest[index] = chunk
         size, part = cut.chunk_bytes[chunk], cut.first_bytes(slot.number)
-        buffer = self._constants(slot_index, index, chunk, size, again=again, part=part)
+        buffer = self._chunk_buffer(slot_index, index, chunk, size, again=again, part=part)
         self.plan.weights[slot_index] = buffer
         if limits.params_apart and cut.completes[slot.number]:
-            self.plan.param_buffers[index] = self._constants(
+            self.plan.param_buffers[index] = self._chunk_buffer(
                 slot_index, index, PARAMS, cut.param_bytes
             )
 
@@ -179,7 +179,7 @@ class Builder:
         table = self.segment.stages[index].table
         return table is not None and table.ndim == 1 and not self.plan.params.spilled
 
-    def _constants(
+    def _chunk_buffer(
         self,
         slot_index: int,
         index: int,
@@ -222,7 +222,7 @@ class Builder:
             assert buffer is not None
             buffer.last = max(buffer.last, slots[-1])
 
-    def _add_prologue(self, slot_index: int, name: str, slot: Slot, panel: Panel) -> None:
+    def _load_panel(self, slot_index: int, name: str, slot: Slot, panel: Panel) -> None:
         """Load the input bytes that this panel adds to those of earlier panels."""
         cut = self.plan.tilings[slot.stage]
         done = self._prologue_loaded.get((name, panel.first_step), 0)

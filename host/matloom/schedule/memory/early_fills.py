@@ -23,7 +23,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for index, at in firsts.items():
         stage = segment.stages[index]
-        left = _cycles(stage, segment.config)
+        left = _fill_cycles(stage, segment.config)
         if stage.adds_results and _hides_fill(segment, plan, at, left):
             continue
         while at > 0 and left > 0:
@@ -43,7 +43,7 @@ def _hides_fill(segment: Segment, plan: Plan, slot_index: int, fill: int) -> boo
     return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill
 
 
-def _cycles(stage: Stage, config: Config) -> int:
+def _fill_cycles(stage: Stage, config: Config) -> int:
     """Return the cycles in which POST fills the table of a stage."""
     if stage.is_softmax:
         return fill_cycles(config)

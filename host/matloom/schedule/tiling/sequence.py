@@ -137,7 +137,7 @@ def sequence(
         if ahead and waits_for_reader(segment, first, tilings):
             group = _group_ahead_of_reader(segment, first, tilings)
         else:
-            group = _group(segment, first, tilings, tuple(follow.distances))
+            group = _interleaved_slots(segment, first, tilings, tuple(follow.distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots
         for name, finished_bytes in group.finished.items():
@@ -149,7 +149,7 @@ def sequence(
     return Sequence(slots, spans, produced, frozenset(handed), frozenset(in_turns))
 
 
-def _group(
+def _interleaved_slots(
     segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
 ) -> Sequence:
     """Return the slots of a stage and of those interleaved with it.

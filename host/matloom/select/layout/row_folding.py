@@ -91,9 +91,9 @@ class RowFolding:
             rows = range(box.low, box.high)
             for filled, group in itertools.groupby(rows, self.is_filled):
                 if filled:
-                    yield _fill(self, box, list(group))
+                    yield _fill_fields(self, box, list(group))
             for inside, group in itertools.groupby(rows, self.inside):
-                yield from _spread(self, box, list(group), inside)
+                yield from _spread_fields(self, box, list(group), inside)
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
@@ -119,7 +119,7 @@ def _rows(box: _Box, group: list[int]) -> Fields:
     return {"rows": len(group), "spad_row_step": box.pitch if several else 0}
 
 
-def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
+def _fill_fields(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
     """Return the fields of a LOAD that fills the rows `group` of a box, all outside the image."""
     return {
         **_rows(box, group),
@@ -131,7 +131,7 @@ def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
     }
 
 
-def _spread(
+def _spread_fields(
     rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
 ) -> Iterator[Fields]:
     """Yield the fields of LOADs of a range of channels, `inside`, in the rows `group` of a box.

@@ -137,12 +137,12 @@ class IndexFunctions:
         given = {name: each.reshape(-1)[0] for name, each in constants.items()}
         # Integers of an operator have one type; a Cast of an index before it has kept the other.
         types = [each.dtype for each in given.values() if each.dtype.kind == "i"]
-        given |= dict.fromkeys(indices, self._every(index).astype((*types, np.int64)[0]))
+        given |= dict.fromkeys(indices, self._all_values(index).astype((*types, np.int64)[0]))
         given |= {name: self._found[name].table for name in functions}
         self._found[node.output] = _IndexFunction(index=index, table=_table(node, given))
         return True
 
-    def _every(self, index: str) -> Array:
+    def _all_values(self, index: str) -> Array:
         """Return all values that an index may have."""
         base = self._inputs.get(index, "")
         if base not in self._lengths:
@@ -152,13 +152,13 @@ class IndexFunctions:
     def _look_up(self, name: str) -> None:
         """Convert a function of an index to a GATHER from the table of its results."""
         if name not in self._values.held:
-            self._hold(name, self._rows(self._found[name], self._found[name].table))
+            self._hold(name, self._gather_numbers(self._found[name], self._found[name].table))
 
     def _hold(self, name: str, number: int) -> None:
         rank = len(self._values.builder.tensors[number].shape)
         self._values.hold(name, in_file_order(rank), number)
 
-    def _rows(self, function: _IndexFunction, table: Array) -> int:
+    def _gather_numbers(self, function: _IndexFunction, table: Array) -> int:
         """Return the number of a tensor that holds, for each index, its number in a table."""
         values = self._values
         operands = [values.builder.constant(np.asarray(table, np.float32))]
@@ -190,7 +190,7 @@ class IndexFunctions:
         table = np.where(chosen, number.reshape(-1)[0], 0)
         if values.is_constant(name) and not table.any():
             return ""
-        self._hold(term, self._rows(self._found[node.source], table))
+        self._hold(term, self._gather_numbers(self._found[node.source], table))
         if values.is_constant(name):
             return term
         product = f"{term}/product"

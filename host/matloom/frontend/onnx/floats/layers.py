@@ -234,7 +234,7 @@ def _computed_product(values: FloatValues, node: FileNode) -> None:
 def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
     """Add a dense layer with weights (outputs, inputs), and record the output."""
     shape = values.shape(node.source)
-    number, columns = _rows(values, node.source)
+    number, columns = _matrix_of(values, node.source)
     weights = np.ascontiguousarray(weights if columns is None else weights[:, columns])
     kind = FullyConnected(keep_num_dims=len(shape) != 2)
     operands = [number, values.builder.constant(weights, name=node.inputs[1]), *bias]
@@ -242,7 +242,7 @@ def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int
     values.hold(node.output, in_file_order(len(shape)), output)
 
 
-def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
+def _matrix_of(values: FloatValues, name: str) -> tuple[int, Array | None]:
     """Return the tensor number of a matrix, and the index of each of its columns in the file.
 
     The columns are None if they are in the file's order. A flattened image keeps its channels last,
