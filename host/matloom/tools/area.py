@@ -144,7 +144,10 @@ class AreaModel:
         }
 
     def _mean_ratios(self, family: str) -> list[float]:
-        """Return the mean ratio over a family's samples of each of `RESOURCES`."""
+        """Return, for each of `RESOURCES`, the mean of measured divided by predicted.
+
+        The mean is over the samples of one device family.
+        """
         found = [self._ratio(item) for item in self.samples if item.family == family]
         return [statistics.fmean(each) for each in zip(*found, strict=True)]
 

@@ -158,9 +158,9 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the most bytes that a tile needs: of weights, with inputs, and with outputs.
+        """Return the most bytes that a tile needs: weights; with inputs; with outputs, too.
 
-        The three numbers may be of different tiles. `tiled_inputs` is the number of inputs that are
+        The three maxima may be of different tiles. `tiled_inputs` is the number of inputs that are
         loaded tile by tile. `staged` outputs have a buffer of their own, and those of the previous
         tile are counted as well.
         """
