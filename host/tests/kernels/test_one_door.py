@@ -724,3 +724,14 @@ def test_curves_of_words_of_almost_no_scale(op, scale):
     """A multiplier of 0 stands for one of a power of two in reference kernels."""
     words = [tensor("x", (3, 5), scale, dtype="int16"), tensor("y", (3, 5), 2**-15, dtype="int16")]
     check(write_tflite(one(op, words[:1], words[1])), None if scale * 12288 * 2**31 >= 1 else MICRO)
+
+
+@pytest.mark.parametrize("absent", [1, 2, 5])
+def test_absent_inputs_at_the_end(absent):
+    pool = Pool2D(window=(2, 2), stride=(2, 2))
+    model = unpack(
+        one(Op.MAX_POOL_2D, [tensor("x", (1, 4, 4, 2))], tensor("y", (1, 2, 2, 2)), pool)
+    )
+    operator = model.subgraphs[0].operators[0]
+    operator.inputs = np.array([0, *[-1] * absent], np.int32)
+    check(pack(model))

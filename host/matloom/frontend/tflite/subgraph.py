@@ -260,7 +260,7 @@ class SubgraphReader:
         reader: Reader | None = None,
     ) -> Node:
         """Return an operator's node; `reader` returns the attributes, by default `READERS[op]`."""
-        if given and given[-1] == -1:
+        while given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:
             raise Contradiction(f"must have its inputs and outputs, not {given} and {made}")
