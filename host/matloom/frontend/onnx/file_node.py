@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from matloom.ir.graph import Array
 
 
@@ -58,6 +60,11 @@ class FileNode:
     def input(self, index: int) -> str:
         """Return the name of the input with index `index`; empty if it is absent."""
         return self.inputs[index] if index < len(self.inputs) else ""
+
+    def sizes(self, shape: tuple[int, ...]) -> Array:
+        """Return the output of a Shape whose input has this shape."""
+        chosen = shape[self.options.get("start", 0) : self.options.get("end")]
+        return np.array(chosen, np.int64)
 
     def parameter(
         self, name: str, index: int, constant: Callable[[str], Array], default: object = None

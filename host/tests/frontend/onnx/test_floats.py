@@ -399,6 +399,30 @@ def otherwise(file, scores):
     return file.add("Where", rows, scores, number(file, 0.5, np.float32))
 
 
+def by_place(file, scores):
+    """Tokens of the first half are compared with 0, others with 1."""
+    numbers = file.constant(np.array([[0, 0, 0, 1, 1, 1]]))
+    return file.add("Add", scores, file.add("Cast", file.add("Equal", "image", numbers), to=1))
+
+
+def rearranged(file, scores):
+    """Tokens are repeated, moved and chosen before they are compared."""
+    twice = file.add("Tile", "image", file.constant(np.array([1, 2])))
+    part = file.add("Gather", twice, file.constant(np.array([7, 0, 5, 3, 3, 11])), axis=1)
+    wanted = file.add("Greater", file.add("Transpose", part, perm=[1, 0]), number(file, 3))
+    return file.add("Where", wanted, scores, number(file, 2, np.float32))
+
+
+def other_rows(file, scores):
+    """Rows of a second table are chosen by a function of tokens."""
+    odd = file.add("Mod", "image", number(file, 2))
+    places = file.add("Gather", "image", file.constant(np.array([0])), axis=1)
+    for indices in (file.add("Sub", number(file, 1), odd), places):
+        table = file.constant(file.random.normal(size=(9, 6)).astype(np.float32))
+        scores = file.add("Add", scores, file.add("Gather", table, indices))
+    return scores
+
+
 def never(file, scores):
     """No index is 50, so that only zeros are left."""
     rows = file.add("Reshape", "image", file.constant(np.array([1, 6, 1])))
@@ -406,7 +430,10 @@ def never(file, scores):
     return file.add("Where", wanted, scores, number(file, 0, np.float32))
 
 
-@pytest.mark.parametrize("use", [added_mask, chosen_mask, weighted_rows, otherwise, never])
+@pytest.mark.parametrize(
+    "use",
+    [added_mask, chosen_mask, weighted_rows, otherwise, by_place, rearranged, other_rows, never],
+)
 def test_functions_of_indices_are_tables(use):
     content, given = tokens(use)
     graph = frontend.load_floats(content)
@@ -423,8 +450,9 @@ def without_table(file, scores):
 
 
 def several_numbers(file, scores):
+    """Each place compares its token with another number."""
     numbers = file.constant(np.arange(6).reshape(1, 6))
-    return file.add("Cast", file.add("Equal", "image", numbers), to=1)
+    return file.add("Add", scores, file.add("Cast", file.add("Equal", "image", numbers), to=1))
 
 
 @pytest.mark.parametrize("use", [without_table, several_numbers])
@@ -445,7 +473,7 @@ def computed_weights():
 
 def of_integers():
     file = FloatFile()
-    return file.content((1, 4), file.add("Cast", "image", to=1), kind=7)
+    return file.content((1, 4), file.add("Neg", "image"), kind=7)
 
 
 def of_bytes():
@@ -493,7 +521,7 @@ def test_gather_of_computed_indices(axis, dtype):
         (computed_weights, "Gemm, which makes 'value_0', computes 'image', which must be"),
         (
             of_integers,
-            "cannot be quantised: Identity, .* integers that choose no rows of a constant table",
+            "cannot be quantised: output 'value_0' computes with integers",
         ),
         (of_bytes, "must have inputs of float32, or indices of int32 or int64, to be quantised"),
         (

@@ -145,11 +145,17 @@ _FLOATS = frozenset({1, 10, 11, 16})
 def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterator[FileNode]:
     """Yield the operators of a file, some of them decomposed into several simpler ones.
 
-    Constants that the simpler operators read are added to `constants`.
+    Constants that the simpler operators read are added to `constants`. No value is NaN: exporters
+    replace that of SOFTMAX where a mask excludes a whole row.
     """
+    tested = dict[str, str]()
     for node in nodes:
         parts = _Parts(node=node, constants=constants)
-        if node.op in DECOMPOSITIONS:
+        if node.op == "IsNaN":
+            tested[node.output] = node.source
+        elif node.op == "Where" and tested.get(node.source) == node.input(2):
+            parts.add("Identity", node.input(2))
+        elif node.op in DECOMPOSITIONS:
             DECOMPOSITIONS[node.op](parts)
         elif node.op == "Cast" and node.options["to"] in _FLOATS:
             # The type remains: integers do not become floats.

@@ -38,6 +38,20 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
     return convert
 
 
+def _maximum(values: FloatValues, node: FileNode) -> None:
+    """Convert Max; the least float, by which exporters keep masked scores finite, is left out."""
+    least = np.finfo(np.float32).min
+    names = tuple(
+        name
+        for name in node.inputs
+        if not (values.is_constant(name) and (values.constants[name] <= least).all())
+    )
+    if len(names) == 1 and values.shape(names[0]) == values.broadcast_shape(node.inputs):
+        values.copy(names[0], node.output)
+    else:
+        _binary(Op.MAXIMUM)(values, node)
+
+
 def _division(values: FloatValues, node: FileNode) -> None:
     """Convert Div by a constant to a product with its reciprocal."""
     divisor = values.constant(node.inputs[1])
@@ -207,7 +221,7 @@ ELEMENTWISE: dict[str, _Converter] = {
     "Identity": _alias,
     "LeakyRelu": _leaky,
     "LogSoftmax": _softmax,
-    "Max": _binary(Op.MAXIMUM),
+    "Max": _maximum,
     "Min": _binary(Op.MINIMUM),
     "Mul": _binary(Op.MUL, _NO_ACTIVATION),
     "Neg": _negation,

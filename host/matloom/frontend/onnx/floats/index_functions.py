@@ -1,54 +1,33 @@
-"""Functions of indices, such as masks of padding tokens, as tables with a number for each index."""
+"""Converts operators that compute with indices, such as tokens, or masks of 0 and 1."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
-from matloom.frontend.onnx.floats.evaluate import evaluate
-from matloom.frontend.onnx.floats.moves import MOVES
+from matloom.frontend.onnx.floats.index_tables import COMPUTED, MOVES, IndexFunction, compute, move
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
-from matloom.ir.attributes import Axis
+from matloom.ir.attributes import Arithmetic, Axis
 from matloom.ir.graph import Array, Op
 
-#: Operators that compute each element of their output from the same element of their inputs.
-_ELEMENTWISE = frozenset(
-    {
-        *("Abs", "Add", "And", "Cast", "Clip", "Div", "Equal", "Greater", "GreaterOrEqual"),
-        *("Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or"),
-        *("Sign", "Sub", "Where", "Xor"),
-    }
-)
-#: No change of type, int32 and int64 in `onnx.TensorProto.DataType`.
-_INTEGERS = (None, 6, 7)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _IndexFunction:
-    """A value computed from one index, element by element.
-
-    Members
-    -------
-    index:
-        Name of the index, of the same shape.
-    table:
-        The value for each index, from 0.
-    """
-
-    index: str
-    table: Array
+#: Number of values of an input that chooses no rows, such as a mask: 0 and 1.
+_FLAGS = 2
+#: Maximum number of classes of indices of a function that differs between places.
+_MOST_CLASSES = 4
+#: Numbers of masks below this one exclude as well as it does.
+_EXCLUDED = np.float32(-1e4)
 
 
 class IndexFunctions:
     """Converts operators that compute with indices.
 
-    The indices must choose rows of a table, too, because its length limits their values. What they
-    are compared with or added to must be one number. Results become tables when other operators
-    read them.
+    Inputs of integers are indices. If they choose rows of tables, the shortest table limits them;
+    otherwise they are 0 and 1. Functions of an index become tables when operators on floats read
+    them.
 
     Parameters
     ----------
@@ -58,23 +37,14 @@ class IndexFunctions:
 
     def __init__(self, values: FloatValues, nodes: Sequence[FileNode]) -> None:
         self._values = values
-        self._found: dict[str, _IndexFunction] = {}
-        #: The network's input that an index is, by name; indices may be moved.
-        self._inputs = {name: name for name in values.held if values.is_integer(name)}
-        self._lengths: dict[str, int] = {}
-        for node in nodes:
-            self._trace(node)
-
-    def _trace(self, node: FileNode) -> None:
-        """Record an operator that moves an index, or chooses rows of a table by one."""
-        if node.op == "Gather" and node.inputs[1] in self._inputs:
-            if node.source in self._values.constants:
-                axis = int(node.options.get("axis", 0))
-                length = self._values.constants[node.source].shape[axis]
-                key = self._inputs[node.inputs[1]]
-                self._lengths[key] = min(self._lengths.get(key, length), length)
-        elif node.op in (*MOVES, "Cast", "Identity") and node.source in self._inputs:
-            self._inputs.update(dict.fromkeys(node.outputs, self._inputs[node.source]))
+        #: Functions by name; those of inputs are the indices themselves.
+        self._found: dict[str, IndexFunction] = {}
+        names = [name for name in values.held if values.is_integer(name)]
+        counts = _counts(values, nodes, names)
+        for name in names:
+            dtype = values.builder.tensors[values.in_file_order(name)].dtype
+            made = IndexFunction.of_input(name, values.shape(name), dtype, counts[name])
+            self._found[name] = made
 
     def convert(self, node: FileNode) -> bool:
         """Convert an operator that reads indices or functions of them; return whether it did.
@@ -86,124 +56,193 @@ class IndexFunctions:
         Unsupported
             It computes with indices in another way.
         """
-        values, names = self._values, [name for name in node.inputs if name]
-        indices = [name for name in names if values.is_integer(name)]
-        functions = [name for name in names if name in self._found]
-        # Numbers can be repeated where indices cannot.
-        if node.op in MOVES and not (functions and node.op == "Expand"):
-            return self._move(node) if node.source in functions else False
-        if node.op in ("Cast", "Identity") and indices and node.options.get("to") in _INTEGERS:
-            values.copy(node.source, node.output)
-            return True
-        if not indices and not functions:
+        given = {name: self._found[name] for name in node.inputs if name in self._found}
+        if not given:
             return False
-        if self._evaluate(node, indices, functions):
+        if node.op == "Shape":
+            self._values.constants[node.output] = node.sizes(given[node.source].shape)
             return True
-        if indices:
-            raise Unsupported("computes with integers")
-        if node.op == "Where" and node.source in functions:
-            self._choose(node)
+        if self._evaluate(node, given):
             return True
-        for name in functions:
-            self._look_up(name)
+        if node.op == "Gather" and node.source not in given:
+            self._gather(node, given[node.inputs[1]])
+            return True
+        if node.op == "Where" and node.source in given:
+            self._choose(node, given)
+            return True
+        for name in given:
+            self.look_up(name)
         return False
 
-    def _move(self, node: FileNode) -> bool:
-        """Convert a move of a function of an index: the index is moved instead. Returns True."""
-        function, moved = self._found[node.source], f"{node.output}/index"
-        inputs = (function.index, *node.inputs[1:])
-        MOVES[node.op](self._values, replace(node, inputs=inputs, outputs=(moved,)))
-        self._inputs[moved] = self._inputs[function.index]
-        self._found[node.output] = replace(function, index=moved)
-        return True
+    def look_up(self, name: str) -> None:
+        """Convert a value to a tensor of numbers if it is a function of an index.
 
-    def _evaluate(self, node: FileNode, indices: list[str], functions: list[str]) -> bool:
-        """Record the output of an operator if it is a function of one index."""
-        bases = {*indices, *(self._found[name].index for name in functions)}
-        names = [name for name in node.inputs if name]
-        others = [name for name in names if name not in (*indices, *functions)]
-        if len(bases) != 1 or node.op not in _ELEMENTWISE:
+        Raises
+        ------
+        Unsupported
+            It has integers, or differs too much between places.
+        """
+        function = self._found.get(name)
+        if function is None or (name in self._values.held and not self._values.is_integer(name)):
+            return
+        if function.values.dtype.kind not in "fb":
+            raise Unsupported("computes with integers")
+        values = function.values.astype(np.float32)
+        self._hold(name, function.shape, self._numbers(replace(function, values=values)))
+
+    def _evaluate(self, node: FileNode, given: Mapping[str, IndexFunction]) -> bool:
+        """Record the outputs of an operator if they are functions of one index."""
+        others = {name for name in node.inputs if name and name not in given}
+        if not all(map(self._values.is_constant, others)):
             return False
-        if not all(self._values.is_constant(name) for name in others):
-            return False
-        (index,) = bases
         constants = {name: self._values.constants[name] for name in others}
-        shapes = [each.shape for each in constants.values()]
-        shape = self._values.shape(index)
-        if np.broadcast_shapes(shape, *shapes) != shape:
-            return False
-        if any((each != each.reshape(-1)[:1]).any() for each in constants.values()):
-            return False
-        given = {name: each.reshape(-1)[0] for name, each in constants.items()}
-        # Integers of an operator have one type; a Cast of an index before it has kept the other.
-        types = [each.dtype for each in given.values() if each.dtype.kind == "i"]
-        given |= dict.fromkeys(indices, self._all_values(index).astype((*types, np.int64)[0]))
-        given |= {name: self._found[name].table for name in functions}
-        self._found[node.output] = _IndexFunction(index=index, table=_table(node, given))
-        return True
+        if node.op in MOVES and list(given) == [node.source]:
+            self._found.update(move(node, given[node.source], constants))
+            return True
+        made = compute(node, given, constants) if node.op in COMPUTED else None
+        if made is not None:
+            self._found[node.output] = made
+        return made is not None
 
-    def _all_values(self, index: str) -> Array:
-        """Return all values that an index may have."""
-        base = self._inputs.get(index, "")
-        if base not in self._lengths:
-            raise Unsupported("computes with integers that choose no rows of a constant table")
-        return np.arange(self._lengths[base])
+    def _gather(self, node: FileNode, index: IndexFunction) -> None:
+        """Convert Gather by a function of an index."""
+        values, name = self._values, node.source
+        if not index.is_uniform:
+            raise Unsupported("chooses rows by numbers that differ between indices and places")
+        shape, table = values.shape(name), index.table
+        axis = int(node.options.get("axis", 0)) % len(shape)
+        known = (table >= -shape[axis]) & (table < shape[axis])
+        rows = table[: len(table) if known.all() else known.argmin()]
+        if values.is_constant(name) and values.constants[name].dtype.kind != "f":
+            raise Unsupported("computes with integers")
+        if np.array_equal(rows, np.arange(len(rows))):
+            number = values.in_file_order(name)
+        elif values.is_constant(name):
+            number = values.builder.constant(values.constants[name].take(rows, axis))
+        else:
+            raise Unsupported("chooses rows of a computed value by computed indices")
+        number = self._choose_rows(number, index, axis)
+        self._hold(node.output, (*shape[:axis], *index.shape, *shape[axis + 1 :]), number)
 
-    def _look_up(self, name: str) -> None:
-        """Convert a function of an index to a GATHER from the table of its results."""
-        if name not in self._values.held:
-            self._hold(name, self._gather_numbers(self._found[name], self._found[name].table))
-
-    def _hold(self, name: str, number: int) -> None:
-        rank = len(self._values.builder.tensors[number].shape)
-        self._values.hold(name, in_file_order(rank), number)
-
-    def _gather_numbers(self, function: _IndexFunction, table: Array) -> int:
-        """Return the number of a tensor that holds, for each index, its number in a table."""
-        values = self._values
-        operands = [values.builder.constant(np.asarray(table, np.float32))]
-        operands.append(values.in_file_order(function.index))
-        return values.add(Op.GATHER, operands, Axis(axis=0))
-
-    def _choose(self, node: FileNode) -> None:
+    def _choose(self, node: FileNode, given: Mapping[str, IndexFunction]) -> None:
         """Convert Where with a function as its condition to a sum of what it chooses."""
-        chosen = self._found[node.source].table.astype(bool)
-        both = self._term(node, 1, chosen), self._term(node, 2, ~chosen)
+        both = self._term(node, 1, given), self._term(node, 2, given)
         terms = tuple(name for name in both if name)
         op = "Add" if len(terms) > 1 else "Identity"
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
-    def _term(self, node: FileNode, place: int, chosen: Array) -> str:
-        """Return the name of an operand of Where, set to zero where it is not chosen.
+    def _term(self, node: FileNode, place: int, given: Mapping[str, IndexFunction]) -> str:
+        """Return the name of an operand of Where with zeros where it is not chosen.
 
-        `place` is the operand's input index. The name is empty for a constant that becomes all
-        zeros.
+        The name is empty for a constant of which nothing but zeros is left.
         """
         values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
-        number = np.array(1)
-        if values.is_constant(name):
-            number = values.constants[name]
-            if number.size != 1:
-                raise Unsupported("chooses from a constant of several numbers")
-        elif name in self._found:
-            self._look_up(name)
-        table = np.where(chosen, number.reshape(-1)[0], 0)
-        if values.is_constant(name) and not table.any():
-            return ""
-        self._hold(term, self._gather_numbers(self._found[node.source], table))
-        if values.is_constant(name):
-            return term
+        if values.is_constant(name) or name in given:
+            made = self._choice(node, place, name, given)
+            if made is not None and not made.values.any():
+                return ""
+            if made is not None:
+                self._found[term] = made
+                self.look_up(term)
+                return term
+        self.look_up(name)
+        factor = self._choice(node, place, "", given)
+        assert factor is not None
+        self._found[term] = factor
+        self.look_up(term)
         product = f"{term}/product"
-        product_node = replace(node, op="Mul", inputs=(name, term), outputs=(product,))
-        ELEMENTWISE["Mul"](values, product_node)
+        ELEMENTWISE["Mul"](values, replace(node, op="Mul", inputs=(name, term), outputs=(product,)))
         return product
 
+    def _choice(
+        self, node: FileNode, place: int, name: str, given: Mapping[str, IndexFunction]
+    ) -> IndexFunction | None:
+        """Return an operand of Where, or 1 if `name` is empty, with zeros where it is not chosen.
 
-def _table(node: FileNode, given: Mapping[str, Array]) -> Array:
-    """Return the results of an element-wise operator for all values of an index."""
-    import onnx
+        It is None if it depends on several indices.
+        """
+        constants = {"zero": np.array(0, np.float32), "one": np.array(1, np.float32)}
+        functions = {node.source: given[node.source]}
+        if name in given:
+            functions[name] = given[name]
+        elif name:
+            constants[name] = self._values.constants[name]
+        operands = [name or "one", "zero"] if place == 1 else ["zero", name or "one"]
+        used = {each: constants[each] for each in operands if each in constants}
+        return compute(replace(node, inputs=(node.source, *operands)), functions, used)
 
-    # A Cast to floats has become an Identity that keeps the type.
-    op = "Cast" if "to" in node.options else node.op
-    proto = onnx.helper.make_node(op, list(node.inputs), list(node.outputs), **node.options)
-    return evaluate(proto, given, node.opset)[node.output]
+    def _hold(self, name: str, shape: tuple[int, ...], number: int) -> None:
+        """Record the tensor of a value; `shape` includes axes along which it is repeated."""
+        self._values.held[name] = {in_file_order(len(shape)): number}
+        if self._values.builder.tensors[number].shape != shape:
+            self._values.expanded[name] = shape
+
+    def _numbers(self, function: IndexFunction) -> int:
+        """Return the number of a tensor with the values of a function, without repetitions."""
+        values = self._values
+        if function.is_uniform:
+            return self._look_up_table(function, function.table)
+        for op, limit in ((Op.MINIMUM, np.minimum), (Op.MAXIMUM, np.maximum)):
+            parts = function.as_limits(limit, _EXCLUDED)
+            if parts is not None:
+                indexed, placed = parts
+                number = self._look_up_table(function, indexed)
+                return values.add(op, [number, values.builder.constant(placed)])
+        first, *others = function.values
+        if len(others) >= _MOST_CLASSES or not np.isfinite(function.values).all():
+            raise Unsupported("computes numbers that differ between indices and places")
+        number = values.builder.constant(np.ascontiguousarray(first))
+        for at, other in enumerate(others, 1):
+            chosen = self._look_up_table(function, function.classes == at)
+            difference = values.builder.constant(np.ascontiguousarray(other - first))
+            term = values.add(Op.MUL, [chosen, difference], Arithmetic())
+            number = values.add(Op.ADD, [term, number], Arithmetic())
+        return number
+
+    def _look_up_table(self, function: IndexFunction, table: Array) -> int:
+        """Return the number of a tensor with the number of a table for each index."""
+        number = self._values.builder.constant(np.ascontiguousarray(table, np.float32))
+        return self._choose_rows(number, function, 0)
+
+    def _choose_rows(self, number: int, function: IndexFunction, axis: int) -> int:
+        """Return the number of a tensor of slices of tensor `number`, chosen by indices."""
+        values, places = self._values, function.places
+        index = values.in_file_order(function.source)
+        size = int(np.prod(values.builder.tensors[index].shape))
+        if not np.array_equal(places.reshape(-1), np.arange(size)):
+            flat = values.add(Op.RESHAPE, [index], shape=(size,))
+            chosen = values.builder.constant(places.astype(np.int32))
+            index = values.add(Op.GATHER, [flat, chosen], Axis(axis=0))
+        shape = values.builder.tensors[number].shape
+        number = values.add(Op.GATHER, [number, index], Axis(axis=axis))
+        wanted = (*shape[:axis], *places.shape, *shape[axis + 1 :])
+        if values.builder.tensors[number].shape != wanted:
+            number = values.add(Op.RESHAPE, [number], shape=wanted)
+        return number
+
+
+def _counts(values: FloatValues, nodes: Sequence[FileNode], names: Sequence[str]) -> dict[str, int]:
+    """Return the number of values that each input of indices may have, from 0, by its name.
+
+    Tables of which indices choose rows limit them. If only functions of indices choose rows, the
+    number is large enough for all rows.
+    """
+    moved, computed = ({name: name for name in names} for _each in range(2))
+    direct, others = dict[str, int](), dict[str, int]()
+    for node in nodes:
+        index = node.input(1)
+        if node.op == "Gather" and index in computed and values.is_constant(node.source):
+            axis = int(node.options.get("axis", 0))
+            length = values.constants[node.source].shape[axis]
+            if index in moved:
+                name = moved[index]
+                direct[name] = min(direct.get(name, length), length)
+            else:
+                name = computed[index]
+                others[name] = max(others.get(name, length), length)
+        if node.op in (*MOVES, "Cast", "Identity") and node.source in moved:
+            moved.update(dict.fromkeys(node.outputs, moved[node.source]))
+        known = [computed[name] for name in node.inputs if name in computed]
+        if node.op in (*MOVES, *COMPUTED) and known:
+            computed.update(dict.fromkeys(node.outputs, known[0]))
+    return {name: direct.get(name, 2 * others.get(name, _FLAGS // 2)) for name in names}

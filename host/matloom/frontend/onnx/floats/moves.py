@@ -159,10 +159,9 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather: of constant indices to slices of evenly spaced indices, joined."""
+    """Convert Gather of constant indices to slices of evenly spaced indices, joined."""
     if not values.is_constant(node.inputs[1]):
-        _gather_computed(values, node)
-        return
+        raise Unsupported("has indices that are computed from floats")
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
@@ -183,19 +182,6 @@ def _gather(values: FloatValues, node: FileNode) -> None:
         gathered = (*shape[:axis], given.size, *shape[axis + 1 :])
         number, order = _replace_axis(values, number, order, (gathered, wanted), axis)
     values.hold(node.output, order, number)
-
-
-def _gather_computed(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of computed indices, as from a table of embeddings."""
-    if not values.is_integer(node.inputs[1]):
-        raise Unsupported("has indices that are computed from floats")
-    if values.is_constant(node.source) and values.constants[node.source].dtype.kind != "f":
-        raise Unsupported("computes with integers")
-    axis = int(node.options.get("axis", 0)) % len(values.shape(node.source))
-    operands = [values.in_file_order(name) for name in node.inputs]
-    number = values.add(Op.GATHER, operands, Axis(axis=axis), name=node.output)
-    rank = len(values.builder.tensors[number].shape)
-    values.hold(node.output, in_file_order(rank), number)
 
 
 def _replace_axis(

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.chains import Chain, Chains, find_chains
@@ -50,9 +48,9 @@ def float_graph(file: ModelFile) -> Graph | None:
 
     Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
     shapes. Results differ from ONNX Runtime's only by rounding. Inputs of integers are indices
-    of rows of tables; operators may move them, and compute functions of them. In a QDQ network,
-    activations are not rounded to integers any more; weights are, because the file holds rounded
-    weights.
+    of rows of tables, or masks of 0 and 1; operators may move them, and compute functions of them.
+    In a QDQ network, activations are not rounded to integers any more; weights are, because the
+    file holds rounded weights.
 
     Raises
     ------
@@ -109,6 +107,12 @@ class _Reader:
         for node in needed:
             self._convert(node, chains, indices)
         for name in outputs:
+            try:
+                indices.look_up(name)
+            except Unsupported as error:
+                raise ModelError(
+                    f"cannot be quantised: output {name!r} {error}", hint=_HINT
+                ) from None
             if name not in values.held:
                 raise ModelError(f"must compute its outputs, but {name!r} is constant")
         numbers = [values.in_file_order(name) for name in outputs]
@@ -123,23 +127,23 @@ class _Reader:
 
     def _convert(self, node: FileNode, chains: Chains, indices: IndexFunctions) -> None:
         values = self._values
-        known = [name for name in node.inputs if name]
-        if node.op == "Shape" and known[0] in values.held:
-            shape = values.shape(known[0])
-            chosen = slice(node.options.get("start", 0), node.options.get("end"))
-            values.constants[node.output] = np.array(shape[chosen], np.int64)
-            return
         if self._is_folded(node):
             return
         try:
             if indices.convert(node):
                 return
+            if node.op == "Shape":
+                values.constants[node.output] = node.sizes(values.shape(node.source))
+                return
             chain = chains.chains.get(node.output)
             if chain is not None and not chain.plain:
+                indices.look_up(chain.source)
                 add_function(values, chain.function, chain.source, node.output)
                 return
             if node.op == "Div" and not values.is_constant(node.inputs[1]):
-                node = self._product(node, chains.reciprocal(node.inputs[1]))
+                factor = chains.reciprocal(node.inputs[1])
+                indices.look_up(factor.source)
+                node = self._product(node, factor)
             if node.op not in CONVERTERS:
                 raise Unsupported("has no integer form")
             CONVERTERS[node.op](values, node)

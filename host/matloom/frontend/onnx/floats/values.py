@@ -114,13 +114,17 @@ class FloatValues:
         self._repeat(name)
         return self.held[name]
 
+    def broadcast_shape(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the shape of the result of an element-wise operator on values in the file."""
+        return np.broadcast_shapes(*(self.shape(name) for name in names))
+
     def operands(self, names: Sequence[str], order: Order) -> list[int]:
         """Return the tensor numbers of an operator's operands with their axes in an order.
 
         The operator must broadcast: the repetitions of Expand are left out if another operand has
         the full shape.
         """
-        shape = np.broadcast_shapes(*(self.shape(name) for name in names))
+        shape = self.broadcast_shape(names)
         whole = any(self.shape(name) == shape for name in names if name not in self.expanded)
         if not whole:
             return [self.tensor_in_order(name, order) for name in names]
@@ -150,8 +154,6 @@ class FloatValues:
         shape = self.expanded.pop(name, None)
         if shape is None:
             return
-        if self.is_integer(name):
-            raise Unsupported(f"repeats {name!r}, which are integers")
         number, order = self._with_leading_axes(name, len(shape))
         ones = self.constant_in_order(np.ones(shape, np.float32), order)
         number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
