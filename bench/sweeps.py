@@ -24,6 +24,7 @@ from matloom.ir.graph import Graph
 from matloom.runtime import load
 from matloom.tools.bench import CASES, graph_of
 from support.reports import parse_with_report, read_report, write_report
+from support.roofline import roofline
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "sweeps.json"
 REFERENCE = PRESETS["reference"]
@@ -87,21 +88,6 @@ def points(sweep: str) -> Iterator[Point]:
                 yield dataclasses.replace(point, config=config)
             else:
                 yield dataclasses.replace(point, config=array_config(value))
-
-
-def roofline(macs: int, graph: Graph, config: Config) -> int:
-    """Return the roofline: the cycles of the slowest part, if it hid all others.
-
-    The parts are the multipliers and each direction of the bus, with constants and inputs read
-    once and outputs written once.
-    """
-    used = {number for node in graph.nodes for number in node.inputs}
-    read = {number for number in used if graph.tensors[number].data is not None}
-    read |= set(graph.entering)
-    bytes_in = sum(graph.tensors[number].size_bytes for number in read)
-    bytes_out = sum(graph.tensors[number].size_bytes for number in graph.leaving)
-    parts = (macs / (config.rows * config.columns), bytes_in / config.bus_bytes)
-    return round(max(*parts, bytes_out / config.bus_bytes))
 
 
 def measure(point: Point) -> dict[str, int | str]:

@@ -21,11 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from matloom import frontend
+from matloom.arch.config import PRESETS as CONFIGS
 from matloom.device.open import open_device
 from matloom.program import Program
 from matloom.runtime import Session, compile
 from matloom.tools.bench import collection
 from support.reports import parse_with_report, read_report, write_report
+from support.roofline import roofline
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "wild.json"
@@ -72,11 +75,13 @@ def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray])
 
 
 def placement(program: Program) -> dict[str, Any]:
-    """Return where the operators of a network run, and its predicted cycles."""
+    """Return where the operators of a network run, its MACs and its predicted cycles."""
     host = Counter(layer.operator for layer in program.layers if layer.where == "host")
     return {
         "engine_operators": sum(layer.where == "engine" for layer in program.layers),
         "host_operators": dict(sorted(host.items())),
+        "macs": program.macs,
+        "engine_macs": program.engine_macs,
         "predicted_cycles": program.predicted_cycles,
         "repeats": program.repeat is not None,
     }
@@ -93,16 +98,18 @@ def measure(
     kind, inputs, outputs = load_recorded(folder, name)
     entry: dict[str, Any] = {"collection": folder.name, "name": name, "preset": preset}
     entry |= {"expected": kind, "samples": len(outputs[0])}
+    path = folder / "models" / f"{name}.tflite"
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, limit)
     try:
-        program = compile(folder / "models" / f"{name}.tflite", preset, check="none")
+        program = compile(path, preset, check="none")
     except TimeoutError:
         return {**entry, "compile_seconds": None, "limit_seconds": limit}
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     entry["compile_seconds"] = round(time.process_time() - begin, 1)
     entry |= placement(program)
+    entry["roofline"] = roofline(program.macs, frontend.load(path), CONFIGS[preset])
     entry["exact"] = exact(Session(program, open_device("model", preset), "model"), inputs, outputs)
     if rtl and 0 < program.predicted_cycles < MOST_CYCLES:
         session = Session(program, open_device("rtl", preset), "rtl")

@@ -3,10 +3,16 @@
 import functools
 import operator
 from collections import Counter
+from statistics import geometric_mean
 from typing import Any
 
 from peer_tables import times
 from report_table import Column, count, report, table
+
+from matloom.arch.config import PRESETS
+
+#: Networks of fewer multiply-accumulates are too small for means of utilisation.
+_MANY_MACS = 1_000_000
 
 #: The presets that networks exported from PyTorch were measured at.
 _PRESETS = ("nano", "small", "reference")
@@ -35,6 +41,42 @@ def _collection() -> str:
             Column("recorded outputs", _exactness),
         ),
     )
+
+
+def _wild_rows() -> list[dict[str, Any]]:
+    """Return the networks from the wild whose cycles at `reference` were counted."""
+    size = PRESETS["reference"].rows * PRESETS["reference"].columns
+    return [
+        {**row, "utilisation": row["engine_macs"] / size / row["cycles"]}
+        for row in report("wild.json")["results"]
+        if row["collection"] == "wild" and row["preset"] == "reference" and row.get("engine_macs")
+    ]
+
+
+def _wild() -> str:
+    """Return the cycles of networks that nobody tuned, next to their bounds."""
+    rows = _wild_rows()
+    large = [row for row in rows if row["macs"] > _MANY_MACS]
+    utilisation = geometric_mean(row["utilisation"] for row in large)
+    roofline = geometric_mean(_share_of_roofline(row) for row in large)
+    columns = (
+        Column("network, at `reference`", lambda row: row["name"]),
+        Column("on the host", _host),
+        Column("MACs", lambda row: row["macs"], count),
+        Column("roofline", lambda row: row["roofline"], count),
+        Column("predicted cycles", lambda row: row["predicted_cycles"], count),
+        Column("counted", lambda row: row["cycles"], count),
+        Column("utilisation", lambda row: row["utilisation"], "{:.3f}".format),
+        Column("roofline / counted", _share_of_roofline, "{:.3f}".format),
+    )
+    return (
+        f"{table(rows, columns)}\n\nGeometric means of the {len(large)} networks of more than a "
+        f"million MACs: utilisation {utilisation:.3f}, roofline over counted cycles {roofline:.3f}."
+    )
+
+
+def _share_of_roofline(row: dict[str, Any]) -> float:
+    return row["roofline"] / row["cycles"]
 
 
 def _exactness(row: dict[str, Any]) -> str:
@@ -315,6 +357,7 @@ def _quantisers() -> str:
 BLOCKS = {
     "collapse": _collapse,
     "collection": _collection,
+    "wild": _wild,
     "floats": _floats,
     "four bits": _four_bits,
     "exported": _exported_table,
