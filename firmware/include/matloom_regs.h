@@ -50,7 +50,7 @@ extern "C" {
 #define MATLOOM_FAULT_UNIT_MASK 0x70u
 #define MATLOOM_FAULT_OPCODE_SHIFT 8u
 #define MATLOOM_FAULT_OPCODE_MASK 0xf00u
-#define MATLOOM_FAULT_INDEX_OFFSET 0x28u /* number of the instruction at fault, from 0; the unit's own for AXI causes, LIMIT and PARITY, for that of the oldest that the unit has not completed */
+#define MATLOOM_FAULT_INDEX_OFFSET 0x28u /* number of the instruction at fault, from 0; for LIMIT, PARITY and AXI causes of LOAD and STORE, the number of the oldest instruction that the unit has not completed, among its own, modulo 2 ** 24 */
 #define MATLOOM_FAULT_ADDRESS_OFFSET 0x2cu /* bus address for AXI causes, end of the extent for range causes; 0 for PARITY in the scratchpad, 1 in the accumulators */
 #define MATLOOM_PROGRAM_BASE_OFFSET 0x40u /* AXI byte address of region PROGRAM, a multiple of the bus width */
 #define MATLOOM_PROGRAM_BYTES_OFFSET 0x48u /* size of region PROGRAM */

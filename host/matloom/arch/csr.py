@@ -12,6 +12,9 @@ IDENTITY = 0x4D4C_0000 | INTERFACE_VERSION
 #: Size of the register window.
 WINDOW_BYTES = 0x800
 
+#: Width of an instruction's index within its unit, as in the register FAULT_INDEX.
+UNIT_INDEX_BITS = 24
+
 #: The completion-time table: one 32-bit cycle number for each timestamp.
 TIMESTAMPS_OFFSET = 0x400
 
@@ -215,8 +218,9 @@ REGISTERS = (
         offset=0x28,
         access=Access.R,
         doc=(
-            "number of the instruction at fault, from 0; the unit's own for AXI causes, LIMIT and "
-            "PARITY, for that of the oldest that the unit has not completed"
+            "number of the instruction at fault, from 0; for LIMIT, PARITY and AXI causes of LOAD "
+            "and STORE, the number of the oldest instruction that the unit has not completed, "
+            f"among its own, modulo 2 ** {UNIT_INDEX_BITS}"
         ),
     ),
     Register(

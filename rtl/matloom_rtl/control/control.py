@@ -5,14 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom.arch.config import Config
-from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.csr import EXEC_CAUSES, UNIT_INDEX_BITS
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.counters import Counters
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.faults import offer_fault, parity_faults
-from matloom_rtl.control.layouts import GRANULE_BITS, RECORD_BITS, count_bits
+from matloom_rtl.control.layouts import GRANULE_BITS, count_bits
 from matloom_rtl.control.limit import Limit, late_fault
 from matloom_rtl.control.queues import Queues
 from matloom_rtl.control.supervisor import Supervisor
@@ -127,10 +127,10 @@ class Control(wiring.Component):
     def _queues(self, m: Module, fresh, dispatch, supervisor):
         """Connect the queues to the dispatcher and the units; return the completions of each unit.
 
-        Completions are counted modulo ``2**RECORD_BITS``, as in a fault record.
+        Completions are counted modulo ``2**UNIT_INDEX_BITS``, as in a fault record.
         """
         board, bits = Module(), count_bits(self._config)
-        completed = Signal(data.ArrayLayout(RECORD_BITS, len(UNITS)))
+        completed = Signal(data.ArrayLayout(UNIT_INDEX_BITS, len(UNITS)))
         counts = Signal(data.ArrayLayout(bits, len(UNITS)))
         m.d.comb += [counts[n].eq(completed[n]) for n in range(len(UNITS))]
         for number, unit in enumerate(self._units().values()):

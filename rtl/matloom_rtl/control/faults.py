@@ -2,10 +2,9 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
-from matloom.arch.csr import Fault
+from matloom.arch.csr import UNIT_INDEX_BITS, Fault
 from matloom.arch.isa import UNITS, Opcode
 from matloom_rtl.control.choose import choose
-from matloom_rtl.control.layouts import RECORD_BITS
 
 __all__ = ["offer_fault", "parity_faults"]
 
@@ -59,7 +58,7 @@ def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
     own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
     bus = (
         (fetch, 0, 0, dispatch.index),
-        (load, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:RECORD_BITS]),
+        (load, 1 + UNITS.index(Opcode.LOAD), Opcode.LOAD, loaded[:UNIT_INDEX_BITS]),
         (store, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
     )
     sources = [own, *((port.cause, port.address, *rest) for port, *rest in bus)]

@@ -10,7 +10,6 @@ __all__ = [
     "GRANULE_BITS",
     "LONGEST",
     "LONGEST_WAIT",
-    "RECORD_BITS",
     "count_bits",
     "field_place",
     "max_issued_before_read",
@@ -32,9 +31,6 @@ SHORTEST = min(FORMATS[unit].instruction_words for unit in UNITS)
 
 #: Longest wait; exceeds the number of instructions a unit may have in flight.
 LONGEST_WAIT = 63
-
-#: Width of an instruction's index within its unit, as in the fault record.
-RECORD_BITS = 24
 
 
 def queue_places(config: Config) -> int:

@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.csr import Fault
+from matloom.arch.csr import UNIT_INDEX_BITS, Fault
 from matloom.arch.isa import UNITS, Opcode
-from matloom_rtl.control.layouts import RECORD_BITS
 
 __all__ = ["Limit", "late_fault"]
 
@@ -48,10 +47,10 @@ class Limit(wiring.Component):
     running: In(1)
     busy: In(len(UNITS))
     done: In(len(UNITS))
-    completed: In(data.ArrayLayout(RECORD_BITS, len(UNITS)))
+    completed: In(data.ArrayLayout(UNIT_INDEX_BITS, len(UNITS)))
     late: Out(1)
     unit: Out(3)
-    index: Out(RECORD_BITS)
+    index: Out(UNIT_INDEX_BITS)
 
     def elaborate(self, platform):
         m = Module()

@@ -2,16 +2,16 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 
+from matloom.arch.csr import UNIT_INDEX_BITS
 from matloom.arch.isa import UNITS
 from matloom_rtl.control.control import Control
-from matloom_rtl.control.layouts import RECORD_BITS
 from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["scoreboard", "scoreboard_proofs", "words_are_stored"]
 
 #: Width of the reference count, more than that of the hardware's.
-_BITS = RECORD_BITS + 8
+_BITS = UNIT_INDEX_BITS + 8
 
 
 def scoreboard(unit: Control) -> Claim:
@@ -34,8 +34,8 @@ def scoreboard(unit: Control) -> Claim:
         m.d.sync += count.eq(0)
     m.d.comb += [
         Assume(~begun | (which == was)),
-        Assert(numbers.word_select(which, RECORD_BITS) == count[:RECORD_BITS]),
-        Cover((count == 3) & (numbers.word_select(which ^ 1, RECORD_BITS) == 2)),
+        Assert(numbers.word_select(which, UNIT_INDEX_BITS) == count[:UNIT_INDEX_BITS]),
+        Cover((count == 3) & (numbers.word_select(which ^ 1, UNIT_INDEX_BITS) == 2)),
     ]
     return Claim(module=m, ports=(which, forget, *done))
 
