@@ -1,8 +1,12 @@
 """Conversion of hardware to text: Verilog for tools, RTLIL for proofs."""
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from amaranth import UnusedElaboratable
 from amaranth.back import rtlil, verilog
 from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ir import PortDirection
@@ -24,13 +28,23 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
     `name` is the name of the top module. Signals and modules whose names are keywords are renamed.
     The Verilog does not refer to lines of source.
     """
-    with gc_paused(), writable_tool_cache():
+    with gc_paused(), writable_tool_cache(), _quiet_when_ended():
         fragment = Fragment.get(hardware, None)
         rename_reserved(fragment)
         text = verilog.convert(
             fragment, name=name, ports=_ports(hardware), emit_src=False, strip_internal_attrs=True
         )
         return _WITHOUT_BITS.sub("", text), dict(units_of(fragment, name))
+
+
+@contextmanager
+def _quiet_when_ended() -> Iterator[None]:
+    """Silence Amaranth's warnings of unused components once an exception has left some of them."""
+    try:
+        yield
+    except BaseException:
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        raise
 
 
 def _ports(hardware: Component) -> dict[str, tuple]:
@@ -56,5 +70,5 @@ def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
 
     `ports` are the ports of a fragment; a component has its own.
     """
-    with gc_paused():
+    with gc_paused(), _quiet_when_ended():
         return rtlil.convert(hardware, name=name, ports=ports, emit_src=False)
