@@ -16,7 +16,7 @@ from matloom.cli.say import say
 from matloom.cli.worker_options import Workers, worker_options
 from matloom.device.errors import DeviceError
 from matloom.printable import printable
-from matloom.verification.verdicts import STEPS
+from matloom.verification.verdicts import FAILED, STEPS
 
 if TYPE_CHECKING:
     from matloom.arch.config import Config
@@ -147,7 +147,7 @@ def verify(
     checked against the rules of AXI; --workers and --cluster share their checks. Steps that cannot
     run here are NOT RUN in the report, with the reason. A step that runs out of time is INCOMPLETE,
     with the minutes it needs. Exit status 1 if anything failed, or nothing ran. Control-C ends it
-    early, with a report up to then.
+    early, with a report up to then and exit status 130.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
@@ -171,6 +171,8 @@ def verify(
     _print_outcome(found)
     for path in written:
         say(path)
+    if found.interrupted and found.verdict != FAILED:
+        raise click.exceptions.Abort
     sys.exit(1 if found.failed else 0)
 
 
@@ -180,7 +182,7 @@ def verify(
 @click.option(
     "--waves",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a VCD of the run that fails.",
+    help="Write a VCD of the run that fails, if one does.",
 )
 def replay(check: str, config: str, waves: Path | None) -> None:
     """Run a check that failed in verify again.
@@ -203,4 +205,4 @@ def replay(check: str, config: str, waves: Path | None) -> None:
         if waves is not None:
             say(waves)
         sys.exit(1)
-    say(f"{check}: PASSED")
+    say(f"{check}: PASSED{'; waves are written of failures only' if waves else ''}")

@@ -67,7 +67,6 @@ class _Run:
     say: Callable[[str], None]
     expected: dict[str, float] = field(default_factory=dict)
     started_steps: set[str] = field(default_factory=set)
-    interrupted: bool = False
 
     @property
     def source(self) -> str:
@@ -142,7 +141,7 @@ def verify(
 
 def _run_step(run: _Run, name: str, body: Callable[[Step], None], why_not: str = "") -> None:
     """Run a step, unless `why_not` says why not; an exception makes it FAILED."""
-    why_not = why_not or ("interrupted before" if run.interrupted else "")
+    why_not = why_not or ("interrupted before" if run.verification.interrupted else "")
     step = Step(name=name, detail=why_not)
     run.verification.steps.append(step)
     if not why_not:
@@ -150,7 +149,7 @@ def _run_step(run: _Run, name: str, body: Callable[[Step], None], why_not: str =
         try:
             body(step)
         except KeyboardInterrupt:
-            run.interrupted = True
+            run.verification.interrupted = True
             step.verdict, step.detail = INCOMPLETE, "interrupted"
             step.remaining = run.expected.get(name, 0.0)
         except Exception as error:

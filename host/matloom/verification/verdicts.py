@@ -109,6 +109,8 @@ class Verification:
         The configuration as the user gave it; if empty, `name` identifies it.
     only:
         Names of the requested steps; empty for all.
+    interrupted:
+        Whether Ctrl-C ended it.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Verification:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     versions: dict[str, str] = field(default_factory=versions)
     steps: list[Step] = field(default_factory=list)
+    interrupted: bool = False
     coverage: "Coverage"
 
     @property

@@ -392,7 +392,8 @@ def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
         replays, "replay", lambda config, failed, waves, say: tries.append((failed, waves))
     )
     result = CliRunner().invoke(cli.cli, [*words[1:3], "--config", "nano", *words[5:]])
-    assert (result.exit_code, result.output) == (0, f"{words[2]}: PASSED\n")
+    sentence = f"{words[2]}: PASSED; waves are written of failures only\n"
+    assert (result.exit_code, result.output) == (0, sentence)
     ((failed, waves),) = tries
     assert (f"{failed.check}:{failed.seed}", waves) == (words[2], Path("failing.vcd"))
 
@@ -466,6 +467,22 @@ def test_exit_status(tmp_path, monkeypatch, verdict, status):
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["verdict"], report["seed"]) == (verdict, 5)
     assert verdict in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("verdict", "status"), [(INCOMPLETE, 130), (FAILED, 1)])
+def test_exit_status_of_an_interruption(tmp_path, monkeypatch, capsys, verdict, status):
+    def pretend(found, **_options):
+        found.steps.append(Step(name="streams", verdict=verdict, detail="so"))
+        found.interrupted = True
+
+    monkeypatch.setattr(campaign, "verify", pretend)
+    words = ["verify", "--config", "nano", "-o", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", ["matloom", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    assert f"nano: {verdict}" in capsys.readouterr().out
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.parametrize(
