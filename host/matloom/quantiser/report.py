@@ -143,10 +143,13 @@ class QuantisationReport:
 
     def table(self) -> Table:
         """Return the layers as a table."""
-        figures = ("SQNR, dB", "low", "high", "saturated", "cycles")
-        table = layer_table(self.network, ("layer", "operator", "type"), figures)
+        figures = ["SQNR,\ndB", "low", "high", "saturated", "cycles"]
+        if self.cycles is None:
+            figures.pop()
+        words = ("layer", "operator", "type")
+        table = layer_table(self.network, words, figures, spare=("type", "saturated"))
         for layer in self.layers:
-            table.add_row(*layer.cells())
+            table.add_row(*layer.cells()[: len(words) + len(figures)])
         return table
 
     def lines(self) -> list[str]:

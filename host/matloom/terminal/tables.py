@@ -4,6 +4,7 @@ import copy
 import io
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -57,8 +58,40 @@ def shorten(name: str, width: int) -> str:
     return f"{chop_cells(name, front)[0]}{_GAP}{back}"
 
 
+def shorten_all(names: Sequence[str], width: int) -> list[str]:
+    """Return names shortened to `width` columns; names that differ stay different where possible.
+
+    Names that `shorten` would make equal are cut elsewhere: at the front, or around the place
+    where they begin to differ. There is no room for that in fewer than nine columns.
+    """
+    alike: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        alike[shorten(name, width)].add(name)
+    cut = {name: short for short, group in alike.items() for name in group}
+    for group in alike.values():
+        if len(group) > 1 and width >= _MIN_NAME_WIDTH:
+            cut |= _most_distinct(sorted(group), width)
+    return [cut[name] for name in names]
+
+
+def _most_distinct(names: Sequence[str], width: int) -> dict[str, str]:
+    """Return sorted names, all cut in the same way: the first one that makes the fewest equal."""
+    # Of sorted names, the first and the last have the least in common.
+    ends = zip(names[0], names[-1], strict=False)
+    first = next((at for at, (one, other) in enumerate(ends) if one != other), len(names[0]))
+    room = width - len(_GAP)
+    ways = (
+        [shorten(name, width) for name in names],
+        [_GAP + chop_cells(name[::-1], room)[0][::-1] for name in names],
+        [_GAP + shorten(name[first:], room) for name in names],
+        [_GAP + chop_cells(name[first:] or " ", room - len(_GAP))[0] + _GAP for name in names],
+    )
+    best = max(ways, key=lambda way: len(set(way)))
+    return dict(zip(names, best, strict=True))
+
+
 class NameTable(Table):
-    """A table whose first column holds names, which are shortened in the middle to fit the width.
+    """A table whose first column holds names, which are shortened to fit the width.
 
     A title that does not fit is shortened, too.
 
@@ -108,7 +141,7 @@ class NameTable(Table):
             column._index = number
         names = fitted.columns[0]
         room = max(width - fitted._other_width(), self.least)
-        names._cells = [shorten(str(name), room) for name in self.columns[0].cells]
+        names._cells = list(shorten_all([str(name) for name in self.columns[0].cells], room))
         return fitted
 
     def _other_width(self) -> int:

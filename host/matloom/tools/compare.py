@@ -14,7 +14,7 @@ from matloom.ir.indices import graph_indices
 from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.tools.interface import random_array
-from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
+from matloom.tools.layer_errors import OperatorErrors, layer_errors, operator_name, real_numbers
 from matloom.tools.references import MicroReference, open_reference
 
 #: Function that computes a graph's tensors from its inputs, both by number. The result may lack
@@ -120,7 +120,7 @@ def compare(
     reference = open_reference(*frontend.load_complete(path), graph)
     tensors = _interpreter(graph) if run is None else run
     layers = [
-        OperatorErrors(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)
+        OperatorErrors(operator=operator_name(node), tensor=graph.tensors[node.outputs[0]].name)
         for node in graph.nodes
     ]
     first: Difference | None = None
@@ -173,7 +173,7 @@ def _difference(
     """Return the first difference in a node's output; `wrong` is the mask of differing elements."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(
-        operator=str(node),
+        operator=f"operator {node.index} ({operator_name(node)})",
         tensor=name,
         sample=sample,
         index=index,

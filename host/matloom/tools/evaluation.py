@@ -5,10 +5,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
-from matloom.terminal.tables import as_text
+from matloom.terminal.tables import NameTable, as_text
 
 #: Number of wrong classes listed for each right one.
 _LISTED_MISTAKES = 3
@@ -92,7 +91,7 @@ class Evaluation:
         """Return the classes as a table; None for a metric without classes."""
         if not self.classes:
             return None
-        table = Table(title="classes, by the largest element", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = NameTable("classes, by the largest element")
         for heading in ("class", "samples", "right", "recall", "precision"):
             table.add_column(heading, justify="right", no_wrap=True)
         table.add_column("mistaken for (times)")

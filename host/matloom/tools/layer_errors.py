@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.table import Table
 
-from matloom.ir.graph import Array, Tensor
+from matloom.ir.attributes import Reference
+from matloom.ir.graph import Array, Node, Op, Tensor, short_name
 from matloom.terminal.tables import layer_table
 
 
@@ -17,6 +18,8 @@ class OperatorErrors:
 
     Members
     -------
+    operator:
+        Name of the operator, as `operator_name` returns it.
     elements, different:
         Number of elements that were compared, and of those that differ.
     largest:
@@ -70,15 +73,22 @@ def real_numbers(tensor: Tensor, array: Array) -> Array:
     return (numbers - tensor.zero_point) * tensor.scale
 
 
+def operator_name(node: Node) -> str:
+    """Return the name of an operator; of several that an interpreter runs as one, the first."""
+    if node.op is not Op.REFERENCE:
+        return str(node.op)
+    first, *others = node.attributes_as(Reference).operators
+    return f"{first} and {len(others)} more" if others else first
+
+
 def layer_errors(title: str, layers: Iterable[OperatorErrors]) -> Table:
     """Return a table of the layers' errors, without layers that were not compared."""
-    table = layer_table(
-        title, ("tensor", "operator"), ("elements", "different", "largest error", "SQNR, dB")
-    )
+    figures = ("elements", "different", "largest\nerror", "SQNR,\ndB")
+    table = layer_table(title, ("tensor", "operator"), figures, spare=figures[:1])
     for layer in layers:
         if layer.elements:
             table.add_row(
-                layer.tensor.split(";")[0],
+                short_name(layer.tensor),
                 layer.operator,
                 f"{layer.elements:,}",
                 f"{layer.different:,}",

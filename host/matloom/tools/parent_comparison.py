@@ -13,7 +13,7 @@ from matloom.ir.graph import Array, Graph, short_name
 from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.tools.compare import random_inputs
-from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
+from matloom.tools.layer_errors import OperatorErrors, layer_errors, operator_name, real_numbers
 from matloom.tools.samples import graph_samples
 
 
@@ -89,7 +89,7 @@ def compare_with_parent(
     other = frontend.load(parent, _open_shapes(parent, graph))
     pairs = _matching_tensors(graph, other)
     layers = {
-        number: OperatorErrors(operator=str(node.op), tensor=graph.tensors[number].name)
+        number: OperatorErrors(operator=operator_name(node), tensor=graph.tensors[number].name)
         for node in graph.nodes
         for number in node.outputs
         if number in pairs
