@@ -88,7 +88,9 @@ def test_report_of_the_chip():
     with matloom.load(NETWORK, device="model", config="nano") as model:
         assert np.array_equal(outputs, model.run(images(2)))
     assert report.cycles_source == "counters"
-    assert report.cycles == report.counters["exec_stream"] + sum(report.stalls.values())
+    streamed = report.counters["exec_stream"]
+    assert report.cycles == streamed + sum(report.stalls.values())
+    assert f"  exec_stream: {streamed:,} ({streamed / report.cycles:.1%})\n" in str(report)
     engine = [layer for layer in report.layers if layer.where == "engine"]
     assert all(layer.cycles and layer.cycles > 0 for layer in engine)
     assert sum(layer.cycles for layer in engine) <= report.cycles

@@ -17,7 +17,7 @@ from matloom.program import EngineStep, HostStep, Program
 from matloom.program.describe_state import variable_bytes
 from matloom.program.verdict import describe_equality
 from matloom.report.layers import LayerReport, LoopReport
-from matloom.terminal.tables import as_text, layer_table
+from matloom.terminal.tables import as_text, count_text, layer_table
 
 _BUSY_COUNTERS = ("load_busy", "post_busy", "store_busy")
 
@@ -121,12 +121,19 @@ class Report:
 
         A line is left out if it does not apply.
         """
-        lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
-        if self.cycles_source == "counters":
+        counted = self.cycles_source == "counters"
+        at_work = {"exec_stream": self.counters.get("exec_stream", 0)} if counted else {}
+        spent = {**at_work, **self.stalls}
+        lines = [
+            f"  {cause}: {count:,} ({count / self.cycles:.1%})"
+            for cause, count in spent.items()
+            if count
+        ]
+        if counted:
             lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY_COUNTERS]
             for direction, size in (("read", self.bytes_read), ("write", self.bytes_written)):
                 bursts = self.counters[f"{direction}_bursts"]
-                lines.append(f"  bus {direction}s: {size:,} bytes in {bursts:,} bursts")
+                lines.append(f"  bus {direction}s: {size:,} bytes in {count_text(bursts, 'burst')}")
         else:
             lines += self.provenance()
         lines += [f"  {loop}" for loop in self.loops]
