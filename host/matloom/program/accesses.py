@@ -54,7 +54,8 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 def strided_view(table: NDArray[_Entry], addresses: StridedRange) -> NDArray[_Entry]:
     """Return a writable view of strided addresses in a dense table (units, addresses).
 
-    The axes of the view are units, the strides of `addresses`, and the addresses of a run.
+    The axes of the view are units, then those along which `addresses` has strides, and last the
+    consecutive addresses at each place.
     """
     assert addresses.start >= 0
     assert addresses.end <= table.shape[1], "the table must have the addresses"

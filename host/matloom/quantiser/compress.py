@@ -60,7 +60,7 @@ class CompressionGoal:
 
 @dataclass(frozen=True, kw_only=True)
 class CompressionPoint(Judgement):
-    """Judgement of a network with 8-bit weights, and the changes of its layers."""
+    """Measurements of a network with 8-bit weights, and the changes that made its layers faster."""
 
     changes: tuple[FormChange, ...]
 

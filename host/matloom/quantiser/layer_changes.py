@@ -80,7 +80,10 @@ class _Layer:
         self._weights = as_weights(node, channels, weights.shape)
 
     def splits(self, cycles: LayerCycles, step: int) -> Iterator[FormChange]:
-        """Yield the changes to two layers, at ranks that are multiples of `step`."""
+        """Yield the changes that replace the layer by two smaller ones.
+
+        Their ranks are multiples of `step`, and together they have fewer weights than the layer.
+        """
         splitter = Splitter(self._node, self._weights, self._form)
         shape = self._graph.tensors[self._node.inputs[0]].shape
         whole = LayerPart(weights=self._weights, attributes=self._node.attributes)
@@ -93,9 +96,10 @@ class _Layer:
                     yield self._change(form, rank, splitter.error(parts), saved)
 
     def removals(self, cycles: LayerCycles, step: int, chain: list[Node]) -> Iterator[FormChange]:
-        """Yield the changes to fewer input channels, whose numbers are multiples of `step`.
+        """Yield the changes that remove input channels of the layer.
 
-        `chain` are the layers from which the channels are removed (`channel_chains`).
+        The numbers of channels that remain are multiples of `step`. `chain` are the layers from
+        which the channels are removed (`channel_chains`).
         """
         weights = self._weights
         channels = weights.shape[-1]

@@ -9,7 +9,7 @@ from matloom.schedule.tiling.tiles import Tile
 
 
 def search_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield a line for each candidate: its cycles, and why it was dropped."""
+    """Yield a line of text for each candidate schedule: its cycles, and why it was dropped."""
     for each in scheduled.tried:
         yield _candidate_line(each)
     if not scheduled.tried:
@@ -22,7 +22,7 @@ def _candidate_line(candidate: TriedCandidate) -> str:
 
 
 def tile_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield the lifetime of weights and the tiles of each stage."""
+    """Yield lines of text: each stage with the lifetime of its weights, then its tiles."""
     plan = scheduled.plan
     for tiling, params in zip(plan.tilings, plan.params.limits, strict=True):
         count = f"{len(tiling.tiles)} tiles, {len(tiling.chunks)} chunks of weights"
@@ -33,7 +33,7 @@ def tile_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def order_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield each slot of the schedule: its stage and tile."""
+    """Yield a line of text for each slot of the schedule: its stage and tile."""
     stages = scheduled.segment.stages
     for number, slot in enumerate(scheduled.plan.slots):
         last = ", its last" if slot.last else ""
@@ -51,7 +51,7 @@ def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def load_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield each LOAD with the slot before which it is issued and the slot that needs it."""
+    """Yield a line of text on each LOAD: before which slot it is issued, which slot needs it."""
     for load in scheduled.plan.loads:
         yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
 

@@ -49,7 +49,11 @@ def table_of(graph: Graph, node: Node) -> Array | None:
 
 
 def table_tensors(graph: Graph, node: Node, table: Array) -> list[Tensor]:
-    """Return the tensors that a table needs: the byte as int32, offset, index and table."""
+    """Return the tensors to be added to the file for a CAST, an ADD and a GATHER from a table.
+
+    The three operators replace `node` and look up each byte of its input. The tensors are the
+    result of CAST (int32), the addend, the result of ADD (indices into the table), and the table.
+    """
     given, made = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     cast = replace(made, name=f"{made.name}/byte", dtype="int32", quantisation=None)
     offset = np.array([OFFSET], np.int32)
