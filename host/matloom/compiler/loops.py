@@ -28,7 +28,7 @@ def with_loops(
     loops: dict[int, tuple[Program, ...]] = {}
     for number, step in enumerate(program.steps):
         if isinstance(step, HostStep) and step.attributes.get("operators") in _LOOPS:
-            parts = _parts(program, step)
+            parts = _read_loop_parts(program, step)
             body = None if parts is None else compile_graph(parts.body_with_state())
             if parts is None or body is None or not body.engine_macs:
                 continue
@@ -38,7 +38,7 @@ def with_loops(
     return program, loops
 
 
-def _parts(program: Program, step: HostStep) -> LoopParts | None:
+def _read_loop_parts(program: Program, step: HostStep) -> LoopParts | None:
     (file,) = (each for each in program.constants if each.name == step.inputs[-1])
     content = program.host_data[file.offset :][: file.shape[0]]
     return frontend.loop(content, step.attributes["positions"])

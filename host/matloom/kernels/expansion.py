@@ -100,8 +100,8 @@ def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansio
         raise OperatorError(
             f"stages of {operator.name} failed: {type(error).__name__}: {line}"
         ) from error
-    kinds = [[_kind(tensor) for tensor in use.outputs]]
-    kinds.append([_kind(graph.tensors[number]) for number in outputs])
+    kinds = [[_describe_tensor(tensor) for tensor in use.outputs]]
+    kinds.append([_describe_tensor(graph.tensors[number]) for number in outputs])
     if kinds[0] != kinds[1]:
         raise OperatorError(
             f"stages of {operator.name} must make {'; '.join(kinds[0])}, not {'; '.join(kinds[1])}"
@@ -125,7 +125,7 @@ def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
     return builder, numbers
 
 
-def _kind(tensor: Tensor) -> str:
+def _describe_tensor(tensor: Tensor) -> str:
     quantisation = tensor.quantisation
     scaled = (
         ""

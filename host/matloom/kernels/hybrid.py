@@ -27,7 +27,7 @@ def _quantise(samples: Array) -> tuple[Array, Array]:
     )
 
 
-def _finish(
+def _layer_output(
     graph: Graph,
     node: Node,
     sums: Array,
@@ -60,7 +60,7 @@ def hybrid_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arr
     outputs = len(weights)
     sums = exact_product(patches.reshape(-1, weights[0].size), weights.reshape(outputs, -1))
     sums = sums.reshape(len(image), -1, outputs)
-    return _finish(graph, node, sums, scales, inputs, attributes.activation)
+    return _layer_output(graph, node, sums, scales, inputs, attributes.activation)
 
 
 def hybrid_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -69,4 +69,4 @@ def hybrid_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     integers, scales = _quantise(inputs[0].reshape(-1, weights.shape[1]))
     sums = exact_product(integers, weights)[:, np.newaxis]
     activation = node.attributes_as(FullyConnected).activation
-    return _finish(graph, node, sums, scales, inputs, activation)
+    return _layer_output(graph, node, sums, scales, inputs, activation)

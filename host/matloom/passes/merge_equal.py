@@ -13,7 +13,7 @@ def merge_equal(graph: Graph) -> Graph:
     for node in graph.nodes:
         if not same.keys().isdisjoint(node.inputs):
             node = replace(node, inputs=tuple(same.get(each, each) for each in node.inputs))
-        key = (node.op, node.inputs, node.attributes, *map(_kind, _results(graph, node)))
+        key = (node.op, node.inputs, node.attributes, *map(_properties, _results(graph, node)))
         before = known.setdefault(key, node)
         if before is node or node.op is Op.REFERENCE or not _can_be_replaced(graph, node):
             nodes.append(node)
@@ -26,7 +26,7 @@ def _results(graph: Graph, node: Node) -> list[Tensor]:
     return [graph.tensors[number] for number in node.outputs]
 
 
-def _kind(tensor: Tensor) -> tuple[object, ...]:
+def _properties(tensor: Tensor) -> tuple[object, ...]:
     """Return the properties of an output that determine its bytes, for equal inputs."""
     return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
 

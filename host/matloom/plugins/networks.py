@@ -39,7 +39,7 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
             key: ModelValue(number=at) for key, at in _origin(program).numbers.items() if at < count
         },
     )
-    parts, description = _parts(network, program, wiring, file.checksum)
+    parts, description = _engine_parts(network, program, wiring, file.checksum)
     _require_parts(network, parts, description)
     return bundle(program, Runtime.LITERT, len(file.operators), parts), description
 
@@ -75,7 +75,7 @@ def _named_parts(
     wiring = Wiring(
         operators=file.operators, constants=file.constants, outputs=file.outputs, values=values
     )
-    parts, description = _parts(network, program, wiring, file.checksum)
+    parts, description = _engine_parts(network, program, wiring, file.checksum)
     made = [operator.outputs[0] for operator in file.operators]
     return [
         (part.with_nodes([made[at] for at in part.nodes]), sum_) for part, sum_ in parts
@@ -91,7 +91,7 @@ def _origin(program: Program) -> Origin:
     return program.origin
 
 
-def _parts(
+def _engine_parts(
     network: Path, program: Program, wiring: Wiring, checksum: Callable[[Iterable[int]], int]
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
     """Return the parts of a network that run on the engine, with checksums, and a description."""

@@ -28,11 +28,11 @@ def describe_state(program: Program) -> list[str]:
         place = f"kept by the host: {_reason(program, variable)}"
         if variable.place is not None:
             place = f"{variable.place.region.name} {variable.place.offset}, in place"
-        lines.append(f"  {variable.name}: {_kind(program, variable)}, {place}")
+        lines.append(f"  {variable.name}: {_type_and_size(program, variable)}, {place}")
     return lines
 
 
-def _kind(program: Program, variable: VariableInfo) -> str:
+def _type_and_size(program: Program, variable: VariableInfo) -> str:
     (info,) = (each for each in program.tensors if each.key == variable.before)
     shape = "x".join(map(str, info.shape))
     size = math.prod(info.shape) * np.dtype(info.dtype).itemsize

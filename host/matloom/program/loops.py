@@ -24,8 +24,8 @@ def check_programs(step: HostStep, programs: Sequence[Contents], outside: Conten
     ProgramError
         A rule is broken.
     """
-    known = {info.key: _kind(info) for info in outside.tensors}
-    known |= {constant.name: _kind(constant) for constant in outside.constants}
+    known = {info.key: _shape_and_type(info) for info in outside.tensors}
+    known |= {constant.name: _shape_and_type(constant) for constant in outside.constants}
     body, *conditions = programs
     counts, count = 0 if conditions else COUNTS, step.attributes["carried"]
     for name in step.inputs[:counts]:
@@ -37,7 +37,7 @@ def check_programs(step: HostStep, programs: Sequence[Contents], outside: Conten
     going = _COUNTERS[1:counts]
     _require("inputs of a body", body.inputs, [*_COUNTERS[:counts], *plain, *values[count:]])
     _require("outputs of a body", body.outputs[: len(going + plain)], [*going, *plain])
-    stacked = list(map(_kind, body.outputs[len(going + plain) :]))
+    stacked = list(map(_shape_and_type, body.outputs[len(going + plain) :]))
     named = {str(at): kind for at, kind in enumerate(carried)}
     for name, array in kept.items():
         if named.get(name) != (array.shape, array.dtype.name):
@@ -66,11 +66,11 @@ def _check_results(
             raise ProgramError(f"result {at} of a loop must be {made[at]}, not {found}")
 
 
-def _kind(info: TensorInfo | HostConstant) -> _Kind:
+def _shape_and_type(info: TensorInfo | HostConstant) -> _Kind:
     return info.shape, info.dtype
 
 
 def _require(subject: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
-    found = list(map(_kind, infos))
+    found = list(map(_shape_and_type, infos))
     if found != list(kinds):
         raise ProgramError(f"{subject} of a loop must be {list(kinds)}, not {found}")

@@ -54,12 +54,12 @@ def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set
         if len(readers) == 1 and readers[0].op is Op.RESHAPE:
             number = readers[0].output
             continue
-        parts = _parts(graph, readers, number)
+        parts = _split_ranges(graph, readers, number)
         return None if parts is None else _channels(graph, layer, number, parts, places)
     return None
 
 
-def _parts(
+def _split_ranges(
     graph: Graph, readers: Sequence[Node], number: int
 ) -> tuple[int, dict[int, slice]] | None:
     """Return the axis along which operators split a tensor, and the range of each part.

@@ -78,7 +78,7 @@ def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
     return float((wanted[used] * np.log(wanted[used] / given[used])).sum())
 
 
-def _ends(end: float) -> Iterator[float]:
+def _candidate_ends(end: float) -> Iterator[float]:
     yield from (float(share) * end for share in _SHARES)
 
 
@@ -91,10 +91,14 @@ def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
         for _round in range(_FITTING_PASSES):
             if high > 0:
                 # Among equal costs, the widest range avoids needless saturation.
-                tried = [(cost(histogram, (best[0], end), levels), -end) for end in _ends(high)]
+                tried = [
+                    (cost(histogram, (best[0], end), levels), -end) for end in _candidate_ends(high)
+                ]
                 best = best[0], -min(tried)[1]
             if low < 0:
-                tried = [(cost(histogram, (end, best[1]), levels), end) for end in _ends(low)]
+                tried = [
+                    (cost(histogram, (end, best[1]), levels), end) for end in _candidate_ends(low)
+                ]
                 best = min(tried)[1], best[1]
         return best
 

@@ -138,7 +138,9 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def find(name: str) -> Path | None:
     """Return the path of an entry that exists and is intact, even if read-only; else None."""
-    return next((folder / name for folder in _readable_folders() if _whole(folder / name)), None)
+    return next(
+        (folder / name for folder in _readable_folders() if _is_intact(folder / name)), None
+    )
 
 
 def _readable_folders() -> Iterator[Path]:
@@ -171,7 +173,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
         return existing
     folder = cache_folder() / name
     with _explain_os_errors(), exclusive(folder):
-        if not _whole(folder):
+        if not _is_intact(folder):
             _make(folder, make)
     return folder
 
@@ -204,7 +206,7 @@ def _contents(folder: Path) -> list[Path]:
     return [path for path in paths if path != folder / _DIGESTS]
 
 
-def _whole(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     return intact(folder / _DIGESTS, _contents(folder))
 
 

@@ -64,14 +64,14 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
         A host step has no kernel in C, or an output is a constant.
     """
     buffers = buffer_names(program, name)
-    part = _part(program, "", buffers, itertools.count())
+    part = _c_program(program, "", buffers, itertools.count())
     declarations = preprocessing_declarations(program, buffers)
     loop_programs = [each.program for each in part.loop_programs()]
     source = _source(part, name)
     return source, header(program, name, buffers, linked_sources(), declarations, loop_programs)
 
 
-def _part(
+def _c_program(
     program: Program, name: str, buffers: dict[str, str], numbers: "itertools.count[int]"
 ) -> CProgram:
     """Return a program and the programs of its loops, named ``inner_<n>`` with n from `numbers`."""
@@ -79,7 +79,7 @@ def _part(
     for step, programs in program.loops.items():
         names = [f"inner_{next(numbers)}" for _ in programs]
         loops[step] = tuple(
-            _part(each, own, buffer_names(each, own), numbers)
+            _c_program(each, own, buffer_names(each, own), numbers)
             for each, own in zip(programs, names, strict=True)
         )
     return CProgram(program=program, name=name, buffers=buffers, loops=loops)

@@ -34,7 +34,7 @@ def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
     random bytes. Streams that could run very long are drawn again. `instructions` is empty.
     """
     commands = _corrupt(generator, stream.commands)
-    while _steps(commands) > _MOST_STEPS:
+    while _count_steps(commands) > _MOST_STEPS:
         commands = _corrupt(generator, stream.commands)
     return dataclasses.replace(stream, instructions=(), commands=commands)
 
@@ -68,7 +68,7 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
     return bytes(commands)
 
 
-def _steps(commands: bytes) -> int:
+def _count_steps(commands: bytes) -> int:
     """Return roughly how many steps all instructions before the first undecodable one take."""
     total, offset = 0, 0
     while offset < len(commands):

@@ -129,10 +129,10 @@ class Array(wiring.Component):
         weight_narrow = self.weight_narrow if config.has_narrow else None
         words = flags.words if config.has_words else None
         bits = operand_bits(config)
-        vector = [cells.operand(each, flags) for each in _parts(self.vector, bits)]
+        vector = [cells.operand(each, flags) for each in _slices(self.vector, bits)]
         writes = list(self.weight_writes)
         transposed = self.weight_transposed if config.transposed_weights else None
-        weights = [cells.weight(each, weight_narrow) for each in _parts(self.weight_data, bits)]
+        weights = [cells.weight(each, weight_narrow) for each in _slices(self.weight_data, bits)]
         slide, position = self.slide, self.position
         last_flags = self._last_flags(m)
         floats, floating = self._floats(m) if config.has_float else (None, None)
@@ -172,7 +172,7 @@ class Array(wiring.Component):
                 words = held_words
                 writes = [delay(m, write, reset=True) for write in writes]
                 weights = [
-                    delay(m, byte) if self._goes_on(index, group) else None
+                    delay(m, byte) if self._is_byte_needed_after(index, group) else None
                     for index, byte in enumerate(weights)
                 ]
                 if transposed is not None:
@@ -180,7 +180,7 @@ class Array(wiring.Component):
         self._follow(m)
         return m
 
-    def _goes_on(self, index: int, group: int) -> bool:
+    def _is_byte_needed_after(self, index: int, group: int) -> bool:
         """Return whether a column after a broadcast group needs the weight byte `index`."""
         config = self._config
         beyond = index % config.columns >= (group + 1) * config.broadcast_group
@@ -266,7 +266,7 @@ class Array(wiring.Component):
         stages = [self.flags]
         for _cycle in range(self._own_latency - 1):
             stages.append(delay(m, stages[-1]))
-        return stages[-self._cells.last_stages :]
+        return stages[-self._cells.sums_latency :]
 
     def _follow(self, m: Module):
         """Drive `o_valid`, `o_tag` and `next_tag`: delay `valid` and `tag` by the latency."""
@@ -277,5 +277,5 @@ class Array(wiring.Component):
         m.d.sync += [self.o_valid.eq(valid), self.o_tag.eq(tag)]
 
 
-def _parts(value, bits: int) -> list:
+def _slices(value, bits: int) -> list:
     return [value.word_select(index, bits) for index in range(len(value) // bits)]

@@ -124,7 +124,7 @@ class Cells:
         return 2 + self.tree_levels + self._narrow
 
     @property
-    def last_stages(self) -> int:
+    def sums_latency(self) -> int:
         """Latency of `sums` in cycles."""
         return self._narrow + self._words
 
@@ -194,10 +194,10 @@ class Cells:
         `flags` holds, for each stage of this function, the mode flags of the vector in that stage.
         """
         if not self._words:
-            return self._put_together(m, f"{column}", totals, flags)
+            return self._join_parts(m, f"{column}", totals, flags)
         half = len(totals) // 2
-        even = self._put_together(m, f"{column}_even", totals[:half], flags)
-        odd = self._put_together(m, f"{column}_odd", totals[half:], flags)
+        even = self._join_parts(m, f"{column}_even", totals[:half], flags)
+        odd = self._join_parts(m, f"{column}_odd", totals[half:], flags)
         made = []
         for number, (low, high) in enumerate(zip(even, odd, strict=True)):
             total = Signal(
@@ -210,7 +210,7 @@ class Cells:
             made.append(total)
         return made
 
-    def _put_together(self, m: Module, name: str, totals, flags):
+    def _join_parts(self, m: Module, name: str, totals, flags):
         """Return the total of whole products, or the two totals of a narrow mode.
 
         With narrow modes there is a register, so that totals of both kinds come a cycle later.

@@ -13,18 +13,18 @@ SUM_BITS = 33
 _LEVEL = 4
 
 
-def _parts(value: Value, bits: int) -> list[Value]:
+def _slices(value: Value, bits: int) -> list[Value]:
     return [value[low : low + bits] for low in range(0, len(value), bits)]
 
 
 def with_parity(sums: Value) -> Value:
     """Return 32-bit sums with an even parity bit above each."""
-    return Cat(Cat(each, each.xor()) for each in _parts(sums, SUM_BITS - 1))
+    return Cat(Cat(each, each.xor()) for each in _slices(sums, SUM_BITS - 1))
 
 
 def without_parity(stored: Value) -> Value:
     """Return stored sums of `SUM_BITS` bits without their parity bits."""
-    return Cat(each[:-1] for each in _parts(stored, SUM_BITS))
+    return Cat(each[:-1] for each in _slices(stored, SUM_BITS))
 
 
 def check(m: Module, index: str, fetch, store, fetched) -> Signal:
@@ -46,10 +46,10 @@ def check(m: Module, index: str, fetch, store, fetched) -> Signal:
     users = Cat(fetched.sum, fetched.update | fetched.read) & used.replicate(2)
     users = delay(m, users, reset=True, name=f"users_{index}")
     # One level of logic after the memory, the rest a cycle later.
-    sums = _parts(fetch.data, SUM_BITS)
-    found = Cat(part.xor() for each in sums for part in _parts(each, _LEVEL))
+    sums = _slices(fetch.data, SUM_BITS)
+    found = Cat(part.xor() for each in sums for part in _slices(each, _LEVEL))
     kept = delay(m, found, name=f"parities_{index}")
-    odd = Cat(each.xor() for each in _parts(kept, len(found) // len(sums)))
+    odd = Cat(each.xor() for each in _slices(kept, len(found) // len(sums)))
     wrong = Signal(2, name=f"wrong_{index}")
     m.d.sync += wrong.eq(users & odd.any().replicate(2))
     return wrong

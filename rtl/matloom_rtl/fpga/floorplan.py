@@ -161,7 +161,7 @@ class _Sites:
     ):
         self._names = [site for sites in blocks.values() for site in sites]
         number = {site: index for index, site in enumerate(self._names)}
-        places = np.array([_place(site) for site in self._names], dtype=float)
+        places = np.array([_site_coordinates(site) for site in self._names], dtype=float)
         self.places = places - places.mean(axis=0)
         self.block_at = [-1] * len(self._names)
         self.of_block = [-1] * len(names)
@@ -185,7 +185,7 @@ class _Sites:
         return [self._names[site] for site in self.of_block]
 
 
-def _place(site: str) -> tuple[int, int]:
+def _site_coordinates(site: str) -> tuple[int, int]:
     match = re.match(r"X(\d+)/Y(\d+)/", site)
     if match is None:
         raise FlowError(f"a site's name must begin with its place, X4/Y10/: {site}")

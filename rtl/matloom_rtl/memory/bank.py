@@ -114,7 +114,7 @@ class Bank(wiring.Component):
             held = Signal(len(fetch.data), name=f"{name}_held", reset_less=True)
             m.d.sync += held.eq(fetch.data)
             if self._parity:
-                m.d.comb += word.eq(Cat(each[:8] for each in self._parts(held, 9)))
+                m.d.comb += word.eq(Cat(each[:8] for each in self._slices(held, 9)))
                 wrong.append(self._check(m, fetch, store, held, name))
             else:
                 m.d.comb += word.eq(held)
@@ -122,12 +122,12 @@ class Bank(wiring.Component):
             m.d.sync += self.wrong.eq(Cat(wrong).any())
         return m
 
-    def _parts(self, word, bits: int):
+    def _slices(self, word, bits: int):
         return [word.word_select(number, bits) for number in range(self._word_bytes)]
 
     def _with_parity(self, data):
         """Return the bytes of a word, each followed by its parity bit."""
-        return Cat(Cat(each, each.xor()) for each in self._parts(data, 8))
+        return Cat(Cat(each, each.xor()) for each in self._slices(data, 8))
 
     def _check(self, m: Module, fetch, store, held, name: str):
         """Return a bit for each byte with wrong parity, one cycle after the word read is shown."""
@@ -137,6 +137,6 @@ class Bank(wiring.Component):
             m.d.sync += later.eq(checked)
             checked = later
         wrong = Signal(self._word_bytes, name=f"{name}_wrong")
-        parities = Cat(each.xor() for each in self._parts(held, 9))
+        parities = Cat(each.xor() for each in self._slices(held, 9))
         m.d.sync += wrong.eq(parities & checked.replicate(self._word_bytes))
         return wrong

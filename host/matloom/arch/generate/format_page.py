@@ -73,7 +73,7 @@ def format_page() -> str:
         if section.fields:
             parts += [f"### {section.name}\n", f"{section.doc}\n", _fields(section.fields)]
     parts += ["## Rules\n", _RULES, "## Kinds\n", "How the values of an attribute are kept.\n"]
-    parts += [table(("number", "kind", "values in"), [_kind(kind) for kind in Kind])]
+    parts += [table(("number", "kind", "values in"), [_kind_row(kind) for kind in Kind])]
     parts += ["## Operators\n", "Numbers are TensorFlow Lite's; 32, its custom operator, is here"]
     parts[-1] += " a stretch of operators that a reference interpreter runs.\n"
     operators = [(o.number, o.name, ", ".join(f"`{a}`" for a in o.attributes)) for o in OPERATORS]
@@ -115,7 +115,7 @@ def _legal(field: RecordField) -> str:
     return f"{field.low}" if field.low == field.high else f"{field.low} .. {field.high}"
 
 
-def _kind(kind: Kind) -> tuple[object, ...]:
+def _kind_row(kind: Kind) -> tuple[object, ...]:
     places = {Kind.NONE: "", Kind.FLOAT: "`floats`", Kind.TEXT: "`texts`", Kind.TEXTS: "`texts`"}
     return int(kind), kind.name, places.get(kind, "`integers`")
 

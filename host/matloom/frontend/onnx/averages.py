@@ -76,7 +76,7 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     shape = values.known[name].shape
     if len(shape) != 4 or attribute(node, "channels_last", 0):
         raise Unsupported("averages over other axes than those of an image")
-    window, strides = _windows(node, shape[2:], values.known[output_name].shape[2:])
+    window, strides = _window_and_strides(node, shape[2:], values.known[output_name].shape[2:])
     average = _Average(
         nodes=[node],
         source=name,
@@ -224,7 +224,7 @@ def _add_sums(values: Values, data: Array, average: _Average) -> None:
     values.hold(name, in_file_order(len(wanted.shape)), flat)
 
 
-def _windows(
+def _window_and_strides(
     node: Any, image: tuple[int, ...], output: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the window and the strides; raise `Unsupported` if a window leaves the image."""

@@ -31,22 +31,24 @@ def widen_inputs_and_outputs(graph: Any) -> None:
         return
     inner = {name: f"{name} (narrow)" for name in (*(value.name for value in given), *made)}
     _rename(graph, inner)
-    entering = [_cast(value.name, inner[value.name], _kind(value)) for value in given]
-    leaving = [_cast(inner[name], name, _WIDER_TYPES[_kind(value)]) for name, value in made.items()]
+    entering = [_cast(value.name, inner[value.name], _element_type(value)) for value in given]
+    leaving = [
+        _cast(inner[name], name, _WIDER_TYPES[_element_type(value)]) for name, value in made.items()
+    ]
     nodes = [*entering, *graph.node, *leaving]
     del graph.node[:]
     graph.node.extend(nodes)
     for value in (*given, *graph.output):
         if _numpy_lacks(value):
-            value.type.tensor_type.elem_type = _WIDER_TYPES[_kind(value)]
+            value.type.tensor_type.elem_type = _WIDER_TYPES[_element_type(value)]
 
 
-def _kind(value: Any) -> int:
+def _element_type(value: Any) -> int:
     return int(value.type.tensor_type.elem_type)
 
 
 def _numpy_lacks(value: Any) -> bool:
-    return value.type.WhichOneof("value") == "tensor_type" and _kind(value) in _WIDER_TYPES
+    return value.type.WhichOneof("value") == "tensor_type" and _element_type(value) in _WIDER_TYPES
 
 
 def _cast(source: str, output: str, kind: int) -> Any:

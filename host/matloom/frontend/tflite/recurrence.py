@@ -143,7 +143,7 @@ def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[
     steps = shape[0 if table.TimeMajor() else 1]
     if steps > _MOST_STEPS:
         raise Unsupported(f"must have at most {_MOST_STEPS} steps, not {steps}")
-    for at, kind in _kinds(inputs, shape, shape[1 if table.TimeMajor() else 0]).items():
+    for at, kind in _expected_inputs(inputs, shape, shape[1 if table.TimeMajor() else 0]).items():
         tensor, scales = inputs[at], inputs[at].quantisation
         if (tensor.dtype, tensor.shape, (tensor.data is None)) != kind:
             raise Unsupported(f"must have {kind[0]} {kind[1]} as input {at}, and constant weights")
@@ -154,7 +154,7 @@ def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[
     return inputs
 
 
-def _kinds(
+def _expected_inputs(
     inputs: Mapping[int, Tensor], shape: tuple[int, ...], batch: int
 ) -> dict[int, tuple[str, tuple[int, ...], bool]]:
     """Return, by input index, the required type and shape, and whether it must be computed."""

@@ -46,7 +46,7 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
     (output,) = item.outputs
     rank = options(item.table, tflite.SVDFOptions).Rank()
     inputs, made = _operands(item, additions, rank), additions.known[output]
-    parts = _parts(_split_by_rank(_data(inputs[_TIME]), rank))
+    parts = _split_into_int8(_split_by_rank(_data(inputs[_TIME]), rank))
     for number in (item.inputs[_DATA], output):
         additions.use(number)
     writer = NodeWriter(item, additions)
@@ -75,7 +75,7 @@ def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tens
     inputs = {at: known[number] for at, number in enumerate(numbers)}
     output = known[item.outputs[0]]
     tensors = (*inputs.values(), output)
-    for tensor, kind in zip(tensors, _kinds(inputs, rank), strict=True):
+    for tensor, kind in zip(tensors, _expected_types_and_shapes(inputs, rank), strict=True):
         if (tensor.dtype, tensor.shape) != kind:
             raise Unsupported(f"must have {kind[0]} {kind[1]} for {tensor.name!r}")
         if tensor.dtype != "int32" and len(_scales(tensor)) != 1:
@@ -104,7 +104,9 @@ def _scales(tensor: Tensor) -> tuple[float, ...]:
     return () if tensor.quantisation is None else tensor.quantisation.scale
 
 
-def _kinds(inputs: Mapping[int, Tensor], rank: int) -> list[tuple[str, tuple[int, ...]]]:
+def _expected_types_and_shapes(
+    inputs: Mapping[int, Tensor], rank: int
+) -> list[tuple[str, tuple[int, ...]]]:
     """Return the type and the shape that each input and, as the last item, the output must have."""
     shapes = [inputs[at].shape for at in (_DATA, _FEATURES, _TIME)]
     if any(len(shape) != _RANK for shape in shapes) or rank < 1 or shapes[_FEATURES][0] % rank:
@@ -200,7 +202,7 @@ def _sums(
     )
 
 
-def _parts(weights: Array) -> list[Array]:
+def _split_into_int8(weights: Array) -> list[Array]:
     """Return arrays of int8 whose sum is `weights`, (ranks, units, time).
 
     Raises

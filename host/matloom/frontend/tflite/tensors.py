@@ -145,7 +145,7 @@ class FileTensors:
         if size > TENSOR_LIMIT:
             raise ModelError(f"must have at most {TENSOR_LIMIT} bytes, not {size}")
         given = number in self.passed
-        data = None if given else self._data(table, shape, dtype, packed=packed)
+        data = None if given else self._constant_data(table, shape, dtype, packed=packed)
         if data is None and size == 0 and number not in self.produced:
             data = np.empty(shape, dtype)
         # Scales of other types are leftovers from training; those of a bias follow from its
@@ -195,7 +195,7 @@ class FileTensors:
             )
         return np.frombuffer(self.content, np.uint8, size, start)
 
-    def _data(
+    def _constant_data(
         self, table: Any, shape: tuple[int, ...], dtype: str, *, packed: bool
     ) -> Array | None:
         """Return the values of a constant, None without any; the file may have bytes beyond them.

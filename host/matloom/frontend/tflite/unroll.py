@@ -283,14 +283,14 @@ class _Writer:
     def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
         """Raise `_RefusedError` unless tensors agree in type, shape and quantisation."""
         kinds = [
-            [_kind(each.tensors[int(number)]) for number in side]
+            [_signature_of(each.tensors[int(number)]) for number in side]
             for each, side in ((graph, inside), (self.main, outside))
         ]
         if kinds[0] != kinds[1]:
             raise _RefusedError
 
 
-def _kind(tensor: Any) -> tuple[Any, ...]:
+def _signature_of(tensor: Any) -> tuple[Any, ...]:
     shape = [] if tensor.shape is None else list(map(int, tensor.shape))
     scales = tensor.quantization
     if scales is None or scales.scale is None:

@@ -156,7 +156,7 @@ def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
     }
 
 
-def _ends(attributes: Slice) -> list[int]:
+def _slice_ends(attributes: Slice) -> list[int]:
     """Return the end index, exclusive, of a strided slice along each axis."""
     axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
     return [begin + size * step for begin, size, step in axes]
@@ -166,7 +166,7 @@ def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Slice)
     return {
         # An end before the first element cannot be expressed: negative numbers count from the end.
-        "EndMask": sum(1 << axis for axis, end in enumerate(_ends(attributes)) if end < 0),
+        "EndMask": sum(1 << axis for axis, end in enumerate(_slice_ends(attributes)) if end < 0),
         "ShrinkAxisMask": sum(1 << axis for axis in attributes.dropped),
     }
 
@@ -195,7 +195,7 @@ def operands_of(graph: Graph, node: Node) -> list[int | Array]:
         case Slice() if node.op is Op.SLICE:
             return [*inputs, _integers(attributes.begin), _integers(attributes.size)]
         case Slice():
-            bounds = (attributes.begin, _ends(attributes), attributes.step)
+            bounds = (attributes.begin, _slice_ends(attributes), attributes.step)
             return [*inputs, *map(_integers, bounds)]
         case TransposeConv():
             shape = graph.tensors[node.output].shape

@@ -103,7 +103,7 @@ class _Conversion:
         for spec in self.program.graph_signature.input_specs:
             name, kind = str(getattr(spec.arg, "name", "")), spec.kind.name
             if kind == "USER_INPUT" and name in nodes:
-                found = _kind(nodes[name].meta.get("val"))
+                found = _shape_and_type(nodes[name].meta.get("val"))
                 if found is None:
                     # A number that was passed during the export.
                     continue
@@ -228,10 +228,10 @@ def _parse_call(node: Any) -> tuple[str, str, dict[str, Any]]:
 def _output_kinds(node: Any) -> tuple[Kind | None, ...]:
     """Return the shape and type of each output of a node; None for outputs that are not tensors."""
     value = node.meta.get("val")
-    return tuple(map(_kind, value if isinstance(value, (list, tuple)) else [value]))
+    return tuple(map(_shape_and_type, value if isinstance(value, (list, tuple)) else [value]))
 
 
-def _kind(value: Any) -> Kind | None:
+def _shape_and_type(value: Any) -> Kind | None:
     """Return the shape and type of a tensor; None for other objects.
 
     Raises

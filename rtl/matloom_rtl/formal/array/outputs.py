@@ -54,11 +54,11 @@ class _Grids:
                 implies(there, newer == now),
                 implies(self.some[stage] & ~there, newer == self.before[stage]),
                 implies(there & ~now.start, self.some[stage]),
-                implies(there & ~now.first, self._same(stage)),
+                implies(there & ~now.first, self._equals_previous(stage)),
                 implies(now.start | now.resume, now.first & ~(now.start & now.resume)),
             ]
 
-    def _same(self, stage: int):
+    def _equals_previous(self, stage: int):
         """Return whether the vector in a stage has the same fields as the previous one."""
         now, before = self.at[stage], self.before[stage]
         return Cat(now[name] == before[name] for name in self._names).all()
@@ -71,12 +71,12 @@ class _Grids:
             Assume(unit.valid[1:] == moved),
             Assume(~(grid.start | grid.resume) | (grid.first & ~(grid.start & grid.resume))),
             Assume(~there | grid.start | self.some[1]),
-            Assume(~there | grid.first | self._same(1)),
-            Assume(self._whole(grid)),
-            implies(self.some[1], self._whole(self.before[1])),
+            Assume(~there | grid.first | self._equals_previous(1)),
+            Assume(self._is_legal_line(grid)),
+            implies(self.some[1], self._is_legal_line(self.before[1])),
         ]
 
-    def _whole(self, grid):
+    def _is_legal_line(self, grid):
         """Return whether a line has at least three vectors, and its length fits the field."""
         line = grid.penultimate + 2
         return (line > 2) & (line < 1 << len(grid.penultimate))

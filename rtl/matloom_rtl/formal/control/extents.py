@@ -60,96 +60,99 @@ class _Fields:
         return value
 
 
-def _transfer(f: _Fields, loads: bool) -> list:
-    rows, planes, size = f.count("rows") - 1, f.count("planes") - 1, f("row_bytes")
-    f.assumed.append(size != 0)
+def _transfer(fields: _Fields, loads: bool) -> list:
+    rows, planes, size = fields.count("rows") - 1, fields.count("planes") - 1, fields("row_bytes")
+    fields.assumed.append(size != 0)
     if not loads:
-        f.assumed += [f("fill") == 0, f("spread") == 0]
+        fields.assumed += [fields("fill") == 0, fields("spread") == 0]
 
     def box(side, first, last):
-        first = first + rows * f.step(f"{side}_row_step")
-        return first + planes * f.step(f"{side}_plane_step") + last
+        first = first + rows * fields.step(f"{side}_row_step")
+        return first + planes * fields.step(f"{side}_plane_step") + last
 
-    spread = f("spread") if loads else Const(0)
-    fill = f("fill") if loads else Const(0)
+    spread = fields("spread") if loads else Const(0)
+    fill = fields("fill") if loads else Const(0)
     apart = Mux(spread == 0, size, ((size - 1) << spread) + 1)
     return [
-        (1, Fault.SPAD_RANGE, box("spad", f("spad_addr"), apart)),
-        (fill == 0, Fault.DRAM_RANGE, box("dram", f("dram_offset"), size)),
+        (1, Fault.SPAD_RANGE, box("spad", fields("spad_addr"), apart)),
+        (fill == 0, Fault.DRAM_RANGE, box("dram", fields("dram_offset"), size)),
     ]
 
 
-def _exec(f: _Fields) -> list:
-    config = f.config
-    blocks = f.count("oc_blocks")
-    tiles = blocks * f.count("kernel_rows") * f.count("kernel_cols") * f.count("blocks")
-    dense = blocks * f.count("height") * f.count("width")
-    sliding = blocks * f.step("out_height") * f.step("out_width")
-    window, mode = f("window"), f("mode")
+def _exec(fields: _Fields) -> list:
+    config = fields.config
+    blocks = fields.count("oc_blocks")
+    tiles = (
+        blocks * fields.count("kernel_rows") * fields.count("kernel_cols") * fields.count("blocks")
+    )
+    dense = blocks * fields.count("height") * fields.count("width")
+    sliding = blocks * fields.step("out_height") * fields.step("out_width")
+    window, mode = fields("window"), fields("mode")
     narrow = (mode == 1) | (mode == 2)
-    f.assumed += [
+    fields.assumed += [
         Cat(mode == number for number in config.mode_numbers).any(),
         ~(window & mode.any()),
     ]
     entries = Mux(window, sliding, dense + Mux(narrow, config.pair_distance, 0))
-    pitch = (f.count("input_rows") - 1) * f.step("input_pitch")
-    weights = Mux(f("weights_fixed"), 1, tiles) * config.tile_bytes
+    pitch = (fields.count("input_rows") - 1) * fields.step("input_pitch")
+    weights = Mux(fields("weights_fixed"), 1, tiles) * config.tile_bytes
     return [
-        (1, Fault.SPAD_RANGE, f("input_addr") + pitch + f("input_row_bytes")),
-        (1, Fault.SPAD_RANGE, f("weight_addr") + weights),
-        (1, Fault.ACC_RANGE, f("acc_addr") + entries),
+        (1, Fault.SPAD_RANGE, fields("input_addr") + pitch + fields("input_row_bytes")),
+        (1, Fault.SPAD_RANGE, fields("weight_addr") + weights),
+        (1, Fault.ACC_RANGE, fields("acc_addr") + entries),
     ]
 
 
-def _post(f: _Fields) -> list:
-    config = f.config
-    blocks, height, width = (f.count(name) for name in ("oc_blocks", "height", "width"))
-    source, destination, rounding = (f(name) for name in ("source", "destination", "rounding"))
-    table, product, pairs = (f(name) for name in ("table", "product", "pairs"))
-    addend, pool = f("addend"), f("pool").any()
+def _post(fields: _Fields) -> list:
+    config = fields.config
+    blocks, height, width = (fields.count(name) for name in ("oc_blocks", "height", "width"))
+    source, destination, rounding = (fields(name) for name in ("source", "destination", "rounding"))
+    table, product, pairs = (fields(name) for name in ("table", "product", "pairs"))
+    addend, pool = fields("addend"), fields("pool").any()
     floats = (rounding == Rounding.FLOAT.value) if config.has_float else Const(0)
-    f.assumed += [
+    fields.assumed += [
         Cat(rounding == each.value for each in config.roundings).any(),
         *(
             destination <= 2,
             table <= config.table_uses[-1],
-            ~(floats & f("words").any()),
+            ~(floats & fields("words").any()),
             Cat(addend == value for value in config.addends).any(),
         ),
         ~(product.any() & addend.any()),
-        ~pool | ~Cat(source, destination, pairs, floats, f("words")).any(),
+        ~pool | ~Cat(source, destination, pairs, floats, fields("words")).any(),
     ]
-    size = Mux(f("words"), 1, 0)
+    size = Mux(fields("words"), 1, 0)
     if config.has_float:
-        form = f("pre_shift")
-        f.assumed.append(~floats | Cat(form == each for each in config.post_formats).any())
+        form = fields("pre_shift")
+        fields.assumed.append(~floats | Cat(form == each for each in config.post_formats).any())
         size = Mux(floats, Mux(form == 8, 2, Mux(form < 6, 1, 0)), size)
 
     def bytes_of(side):
-        last = f(f"{side}_addr") + (height - 1) * f.step(f"{side}_pitch")
-        last = last + (width - 1) * f.step("x_step")
-        return last + ((blocks - 1) * config.columns << size) + (f("tail") << size)
+        last = fields(f"{side}_addr") + (height - 1) * fields.step(f"{side}_pitch")
+        last = last + (width - 1) * fields.step("x_step")
+        return last + ((blocks - 1) * config.columns << size) + (fields("tail") << size)
 
     filled = Cat(table == use.value for use in FILLS).any()
     places = blocks * height * width << Mux(pool, 2, 0)
     paired = ((blocks >> 1) + blocks[0]) * height * width + config.pair_distance
-    entries = f("acc_addr") + Mux(pairs, paired, places)
+    entries = fields("acc_addr") + Mux(pairs, paired, places)
     reads_bytes = source == Source.SPAD.value
     writes_bytes = destination == Destination.SPAD.value
     parameters = blocks * (
-        f("channel_bias") * config.bias_block_bytes + f("channel_scale") * config.scale_block_bytes
+        fields("channel_bias") * config.bias_block_bytes
+        + fields("channel_scale") * config.scale_block_bytes
     )
     return [
         (reads_bytes, Fault.SPAD_RANGE, bytes_of("source")),
         (writes_bytes & ~filled, Fault.SPAD_RANGE, bytes_of("dest")),
         (~reads_bytes | product.any() | addend.any() | ~writes_bytes, Fault.ACC_RANGE, entries),
-        (1, Fault.SPAD_RANGE, f("param_addr") + parameters),
+        (1, Fault.SPAD_RANGE, fields("param_addr") + parameters),
     ]
 
 
 _EXTENTS = {
-    Opcode.LOAD: lambda f: _transfer(f, True),
-    Opcode.STORE: lambda f: _transfer(f, False),
+    Opcode.LOAD: lambda fields: _transfer(fields, True),
+    Opcode.STORE: lambda fields: _transfer(fields, False),
     Opcode.EXEC: _exec,
     Opcode.POST: _post,
 }

@@ -246,7 +246,7 @@ def _both(layout, registered) -> tuple[bool, bool]:
     return bool(registered), any(name not in registered for name, _field in layout)
 
 
-def _parts(registered: bool, stored: bool) -> str:
+def _text_of_kinds(registered: bool, stored: bool) -> str:
     return " and ".join(("registered",) * registered + ("stored",) * stored)
 
 
@@ -257,10 +257,10 @@ def _name_and_claim(unit) -> tuple[str, object] | None:
             return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
         case SkidBuffer(_payload=layout, _registered=registered):
             both = _both(layout, registered)
-            return f"SkidBuffer, fields {_parts(*both)}", lambda: skid_buffer(*both)
+            return f"SkidBuffer, fields {_text_of_kinds(*both)}", lambda: skid_buffer(*both)
         case CreditQueue(_payload=layout, _registered=registered):
             both = _both(layout, registered)
-            return f"CreditQueue, fields {_parts(*both)}", lambda: credit_queue(*both)
+            return f"CreditQueue, fields {_text_of_kinds(*both)}", lambda: credit_queue(*both)
         case StreamRegister():
             return "StreamRegister", stream_register
         case SyncFIFOBuffered(depth=depth) if depth > 1:

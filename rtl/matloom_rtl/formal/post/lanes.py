@@ -94,7 +94,7 @@ def lanes(unit: Lanes) -> Claim:
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
     config, command = unit._config, unit.command
-    parts, free = _parts(whitebox)
+    parts, free = _remove_parts(whitebox)
     to_spad = command.destination == Destination.SPAD
     floating = unit.numbers.floating if config.has_float else Const(0)
     looks_up = curves = Const(0)
@@ -128,7 +128,7 @@ def lanes(unit: Lanes) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _parts(whitebox: Whitebox) -> tuple[dict, list]:
+def _remove_parts(whitebox: Whitebox) -> tuple[dict, list]:
     """Remove lanes and other submodules; return them, or a list, by name, and their outputs."""
     config, parts, free = whitebox.unit._config, {}, []
     for name in ("lane", *(("float_lane",) if config.has_float else ())):

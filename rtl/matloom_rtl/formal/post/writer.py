@@ -114,7 +114,7 @@ def writer(unit: Writer) -> Claim:
     if config.element_size_bits:
         parts = whitebox.child("parts").unit
         free = whitebox.free("parts")
-        ends = _parts(m, whitebox, parts, results, to_spad)
+        ends = _claim_parts(m, whitebox, parts, results, to_spad)
         waits = parts.o.valid
     else:
         ends, waits = _rows(m, unit, results, to_spad), Const(0)
@@ -217,7 +217,7 @@ def _rows(m: Module, unit: Writer, results: _Results, to_spad):
     return taken
 
 
-def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
+def _claim_parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
     """Claim the parts in which vectors go to the scratchpad; return whether the last is taken."""
     unit, i, o = whitebox.unit, parts.i, parts.o
     config, spad, position, size = unit._config, unit.spad, unit.position, unit.numbers.size

@@ -47,7 +47,7 @@ class Parts:
         self.words = data.register(name="left") if whitebox.unit.plan.burst > 1 else Const(0, 0)
 
 
-def _of(bank, values: list):
+def _item_of_bank(bank, values: list):
     """Return the item of `values`, one per bank, that belongs to a bank."""
     found = values[0]
     for number, value in enumerate(values[1:], start=1):
@@ -72,7 +72,7 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
     mine = next_.bank == which
     paused = parts.sequence_in("Close", "Refresh", "Mode", "Settle", "Wait")
     m.d.comb += [
-        Assert(_of(which, parts.opens) == is_open),
+        Assert(_item_of_bank(which, parts.opens) == is_open),
         implies(is_open, parts.banks.peek("rows", which) == row),
         implies(parts.active & (chunk.bank == which), is_open & (row == chunk.row)),
         implies(parts.opener_in("Pass") & mine, is_open & (row == next_.row)),
@@ -89,8 +89,8 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
     plan, timing, which = rules.plan, rules.waits, rules.which
     burst = plan.burst
     since = {name: each.now for name, each in rules.since.items()}
-    settling, held = _of(which, parts.settling), _of(which, parts.held)
-    is_open = _of(which, parts.opens)
+    settling, held = _item_of_bank(which, parts.settling), _item_of_bank(which, parts.held)
+    is_open = _item_of_bank(which, parts.opens)
     m.d.comb += [
         implies(is_open, since["activate"] + settling >= timing.rcd - 1),
         implies(~is_open, since["precharge"] + settling >= timing.rp - 1),
@@ -168,11 +168,11 @@ def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
     tail = 1 + max(plan.read_held, plan.write_held)
     longest = max(timing.rcd, timing.rp, burst, timing.cas_latency + burst + 1)
     limit = 3 + max(longest + plan.chunk_beats * burst + tail, rules.longest_row)
-    settled = _of(chunk.place.bank, parts.settling)
+    settled = _item_of_bank(chunk.place.bank, parts.settling)
     left = Signal(range(2 * limit + 1))
     turned = Mux(chunk.write, parts.turned, 0)
-    ends = _most(parts.free, settled, turned) + chunk.count * burst + tail
-    m.d.comb += left.eq(_most(Mux(parts.active, ends, 0), *parts.held))
+    ends = _maximum(parts.free, settled, turned) + chunk.count * burst + tail
+    m.d.comb += left.eq(_maximum(Mux(parts.active, ends, 0), *parts.held))
     initial = timing.initial_refreshes * timing.rfc + timing.rp + timing.mrd + 4
     todo = parts.left * timing.rfc + parts.pause + timing.mrd
     m.d.comb += [
@@ -199,7 +199,7 @@ def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
     assert initial + timing.rfc + 2 < timing.refresh_due - 1
 
 
-def _most(first, *others):
+def _maximum(first, *others):
     """Return the maximum of some signals."""
     for each in others:
         first = Mux(first > each, first, each)

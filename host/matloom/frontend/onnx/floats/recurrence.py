@@ -87,10 +87,10 @@ def _initial(values: FloatValues, name: str, order: tuple[int, ...], direction: 
     if values.is_constant(name):
         data = values.constant(name).transpose(order)[direction]
         return values.builder.constant(data[np.newaxis]) if np.any(data) else None
-    return _part(values, values.tensor_in_order(name, order), 0, direction, 1)
+    return _slice_along(values, values.tensor_in_order(name, order), 0, direction, 1)
 
 
-def _part(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:
+def _slice_along(values: FloatValues, number: int, axis: int, begin: int, size: int) -> int:
     """Return the tensor number of the part of a tensor from index `begin` along an axis."""
     shape = values.builder.tensors[number].shape
     if shape[axis] == size:
@@ -167,7 +167,7 @@ class _Cell:
         after: list[tuple[int, ...]] = []
         for step in places:
             self._name = f"{self._output}/{step}"
-            row = _part(self._values, products, 0, step, 1)
+            row = _slice_along(self._values, products, 0, step, 1)
             after.append(self.step(row, *(after[-1] if after else state)))
         rows = [row for row, *_ in (after[::-1] if reverse else after)]
         return join(self._values, rows, 0), after[-1]
@@ -206,7 +206,7 @@ class _Cell:
 
     def _gate(self, gates: int, first: int, count: int = 1) -> int:
         """Return the tensor number of `count` gates from index `first`, cut out of all `gates`."""
-        return _part(self._values, gates, 2, first * self._cells, count * self._cells)
+        return _slice_along(self._values, gates, 2, first * self._cells, count * self._cells)
 
 
 class _Rnn(_Cell):

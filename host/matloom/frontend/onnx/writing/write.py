@@ -40,8 +40,8 @@ def write_onnx(graph: Graph) -> bytes:
     made = onnx.helper.make_graph(
         file.nodes,
         graph.name,
-        [_end(graph.tensors[number]) for number in graph.inputs],
-        [_end(graph.tensors[number]) for number in graph.outputs],
+        [_value_info(graph.tensors[number]) for number in graph.inputs],
+        [_value_info(graph.tensors[number]) for number in graph.outputs],
         initializer=file.constants,
     )
     imports = [onnx.helper.make_opsetid("", OPSET)]
@@ -52,7 +52,7 @@ def write_onnx(graph: Graph) -> bytes:
     return content
 
 
-def _end(tensor: Tensor) -> Any:
+def _value_info(tensor: Tensor) -> Any:
     import onnx
 
     shape = list(tensor.shape)
