@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -39,6 +40,9 @@ class Closable:
     thread whose call ends. Objects still open when the interpreter exits are closed before daemon
     threads are cut off.
 
+    A forked process may use its copy of a device, unless another thread of the parent was using it:
+    then the copy is closed. The resource remains the parent's: only the parent closes it.
+
     Members
     -------
     lock:
@@ -51,9 +55,10 @@ class Closable:
     """
 
     def __init__(self, resource: Any) -> None:
-        self._resource = resource
+        self._resource, self._process = resource, os.getpid()
         self.lock = threading.RLock()
         self._stop, self._depth = _Stop(), 0
+        self._sentence = "the device was closed"
         if isinstance(resource, Stoppable):
             resource.stopped = self._stop
         _OPEN_DEVICES.add(self)
@@ -75,8 +80,19 @@ class Closable:
     def _finish(self) -> None:
         """Close the resource, unless a call still uses it; that call closes it when it ends."""
         close = getattr(self._resource, "close", None)
-        if not self._depth and close is not None:
+        if not self._depth and close is not None and self._process == os.getpid():
             close()
+
+    def _inherit(self) -> None:
+        """Close this copy of a device in a forked process if a thread of the parent was using it.
+
+        That thread does not exist here, so it would never release the lock.
+        """
+        if self.lock.acquire(blocking=False):
+            self.lock.release()
+        else:
+            self.lock, self._depth, self._stop.closed = threading.RLock(), 0, True
+            self._sentence = "the device was in use by another thread when the process was forked"
 
     @contextmanager
     def stoppable(self, stopped: Callable[[], bool]) -> Iterator[None]:
@@ -106,7 +122,7 @@ class Closable:
 
     def _require_open(self) -> None:
         if self._stop():
-            raise DeviceClosedError("the device was closed")
+            raise DeviceClosedError(self._sentence)
 
 
 def exclusive(method: _Method) -> _Method:
@@ -130,3 +146,11 @@ _OPEN_DEVICES: weakref.WeakSet[Closable] = weakref.WeakSet()
 def _close_all() -> None:
     for device in list(_OPEN_DEVICES):
         device.close(_EXIT_SECONDS)
+
+
+def _inherit_all() -> None:
+    for device in list(_OPEN_DEVICES):
+        device._inherit()
+
+
+os.register_at_fork(after_in_child=_inherit_all)

@@ -112,7 +112,8 @@ class RtlTransport:
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
         # A session that is never closed still finishes its waveforms and its simulation.
-        self._end = weakref.finalize(self, _end, self._library, self._simulation, self.memory)
+        ended = self._library, self._simulation, self.memory, os.getpid()
+        self._end = weakref.finalize(self, _end, *ended)
         # The driver handles the interpreter's exit, because a thread may be simulating.
         self._end.atexit = False
         self.set_timing(timing or MemoryTiming())
@@ -288,8 +289,12 @@ class RtlTransport:
             self._end()
 
 
-def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8]) -> None:
-    """End a simulation; `memory` is a parameter to stay alive until then, as the chip uses it."""
-    library.matloom_trace_end(simulation)
-    library.matloom_destroy(simulation)
+def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8], process: int) -> None:
+    """End a simulation in the process that began it: a forked one has none of Verilator's threads.
+
+    `memory` is a parameter to stay alive until then, as the chip uses it.
+    """
+    if process == os.getpid():
+        library.matloom_trace_end(simulation)
+        library.matloom_destroy(simulation)
     del memory

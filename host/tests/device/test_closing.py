@@ -211,3 +211,18 @@ def test_cycles_of_a_board_that_was_closed(tmp_path):
     assert isinstance(chip, LineSimulation)
     chip.close()
     assert chip.cycles == chip.cycles >= 0
+
+
+@pytest.mark.parametrize("device", ["rtl", "model"])
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [
+        ("idle", "True"),
+        ("busy", "the device was in use by another thread when the process was forked"),
+    ],
+)
+def test_a_session_in_a_forked_process(device, kind, outcome):
+    command = [sys.executable, Path(__file__).with_name("forks_a_session.py"), device, kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"child {outcome}", "child ended 0", "parent True"]
