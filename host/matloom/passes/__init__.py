@@ -17,11 +17,13 @@ from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.gather_channels import gather_channels
 from matloom.passes.merge_equal import merge_equal
 from matloom.passes.order_branches import order_branches
+from matloom.passes.slice_gathers import slice_gathers
 from matloom.passes.tabulate import tabulate
 
 __all__ = ["PASSES", "run_passes"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    slice_gathers,
     tabulate,
     fuse_padding,
     clip_windows,

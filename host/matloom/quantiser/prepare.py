@@ -22,6 +22,7 @@ from matloom.ir.verify import verify
 from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
+from matloom.passes.slice_gathers import slice_gathers
 from matloom.quantiser.add_negatives import add_negatives
 from matloom.quantiser.divide_layers import divide_layers
 from matloom.quantiser.fold_scales import fold_scales
@@ -46,7 +47,7 @@ def prepare(graph: Graph) -> Graph:
     UserError
         The network has no layers, is quantised already, or has a constant that is not finite.
     """
-    graph = limit_masks(graph)
+    graph = limit_masks(slice_gathers(graph))
     _check(graph)
     passes = (
         *(name_functions, widen_weights, fold_constants, add_negatives),

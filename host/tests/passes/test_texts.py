@@ -5,6 +5,7 @@ import pytest
 
 from matloom.ir.attributes import (
     Arithmetic,
+    Axis,
     BatchMatmul,
     Conv2D,
     FullyConnected,
@@ -30,6 +31,7 @@ from matloom.passes.lower_precision import lower_precision, widen_weights
 from matloom.passes.merge_equal import merge_equal
 from matloom.passes.narrow_weights import narrow_weights
 from matloom.passes.order_branches import order_branches
+from matloom.passes.slice_gathers import slice_gathers
 from support.text_changes import changes
 
 SCALE, WEIGHT_SCALE = (
@@ -145,8 +147,26 @@ def of_fold_transposes():
     return network.graph(network.add(Op.BATCH_MATMUL, [heads, columns], product))
 
 
+def of_slice_gathers():
+    network = Network()
+    image, rows = network.image(), network.constant(np.array([3, 1], np.int32))
+    return network.graph(network.add(Op.GATHER, [image, rows], Axis(axis=1)))
+
+
 #: By pass: the graph, the pass, and what it changes.
 EXAMPLES = {
+    # Two rows at a distance of -2.
+    "slice_gathers": (
+        of_slice_gathers,
+        slice_gathers,
+        [
+            "- 0: %2:int8[1x2x4x2] = GATHER(%0:int8[1x4x4x2], #1:int32[2]) axis=1",
+            (
+                "+ 0: %2:int8[1x2x4x2] = STRIDED_SLICE(%0:int8[1x4x4x2]) begin=0x3x0x0"
+                " size=1x2x4x2 step=1x-2x1x1 dropped="
+            ),
+        ],
+    ),
     # The convolution pads for itself; the PAD is left, for nobody.
     "fuse_padding": (
         of_fuse_padding,

@@ -1,7 +1,7 @@
 """Parameters of ONNX operators that move elements: Split, Slice, Pad, Gather, Resize and others."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,19 +31,6 @@ def integers(values: object, subject: str) -> list[int]:
     if not isinstance(values, list | tuple | np.ndarray):
         raise Unsupported(f"has {subject} that are not known")
     return [int(value) for value in values]
-
-
-def runs(places: Sequence[int]) -> Iterator[range]:
-    """Yield ranges that together give `places` in order; each range is as long as possible."""
-    first = 0
-    while first < len(places):
-        step = places[first + 1] - places[first] if first + 1 < len(places) else 1
-        last = first
-        while step and last + 1 < len(places) and places[last + 1] - places[last] == step:
-            last += 1
-        step = step or 1
-        yield range(places[first], places[last] + (step // abs(step)), step)
-        first = last + 1
 
 
 class MoveOptions:

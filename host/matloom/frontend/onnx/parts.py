@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from matloom.frontend.errors import Unsupported
-from matloom.frontend.onnx.move_options import MOST_JOINED, runs
 from matloom.frontend.onnx.values import IN_INT8, Values
-from matloom.ir.attributes import Axis, Slice, Split
+from matloom.ir.attributes import Axis, Split
 from matloom.ir.graph import Op
 
 
@@ -16,24 +17,17 @@ def take_places(values: Values, number: int, axis: int, places: Sequence[int], n
     Raises
     ------
     Unsupported
-        There are no places, or they form more evenly spaced ranges than a CONCATENATION can join.
+        There are no places.
     """
-    tensor, parts = values.tensors[number], list[int]()
-    found = list(runs(places))
-    if not 0 < len(found) <= MOST_JOINED:
-        raise Unsupported(f"takes {len(found)} parts of a tensor; it must be 1 to {MOST_JOINED}")
-    for run in found:
-        begin, size, step = [0] * len(tensor.shape), list(tensor.shape), [1] * len(tensor.shape)
-        begin[axis], size[axis], step[axis] = run.start, len(run), run.step
-        part = Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
-        made = Op.STRIDED_SLICE, [number], tuple(size), tensor.quantisation, name, part
-        whole = run == range(tensor.shape[axis])
-        parts.append(number if whole else values.add_operator(*made))
-    if len(parts) == 1:
-        return parts[0]
+    if not places:
+        raise Unsupported("takes no part of a tensor")
+    tensor = values.tensors[number]
+    if [*places] == [*range(tensor.shape[axis])]:
+        return number
+    indices = values.constant(np.array(places, np.int32), f"{name} places")
     shape = (*tensor.shape[:axis], len(places), *tensor.shape[axis + 1 :])
-    joined = Axis(axis=axis)
-    return values.add_operator(Op.CONCATENATION, parts, shape, tensor.quantisation, name, joined)
+    operands, along = [number, indices], Axis(axis=axis)
+    return values.add_operator(Op.GATHER, operands, shape, tensor.quantisation, name, along)
 
 
 def add_parts(

@@ -1,6 +1,5 @@
 """Functions that read an operator's attributes from constant tensors, by operator."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -159,40 +158,6 @@ def _gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     ):
         raise Unsupported(f"has indices beyond 0 to {shape[axis] - 1}")
     return Axis(axis=axis)
-
-
-def gathered_slice(
-    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
-) -> Attributes:
-    """Return the attributes of the STRIDED_SLICE that a GATHER with constant indices is.
-
-    Raises
-    ------
-    Unsupported
-        The indices are computed, not evenly spaced, out of range, or have several axes.
-    """
-    axis = _gather(operator, inputs, outputs)
-    assert isinstance(axis, Axis)
-    if inputs[1].data is None or len(inputs[1].shape) > 1:
-        raise Unsupported("is no slice")
-    indices, shape = _parameter("index", inputs, 1), inputs[0].shape
-    steps = {after - before for before, after in itertools.pairwise(indices)}
-    if not indices or len(steps) > 1 or 0 in steps:
-        raise Unsupported("is no slice")
-    begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
-    begin[axis.axis], size[axis.axis] = indices[0], len(indices)
-    step[axis.axis] = steps.pop() if steps else 1
-    dropped = () if inputs[1].shape else (axis.axis,)
-    return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=dropped)
-
-
-def is_slice(operator: Any, inputs: Sequence[Tensor]) -> bool:
-    """Return whether `gathered_slice` has a slice for a GATHER."""
-    try:
-        gathered_slice(operator, inputs, ())
-    except Unsupported:
-        return False
-    return True
 
 
 def _strided_slice(

@@ -24,9 +24,9 @@ from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.expanded import CONVERTERS
 from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
-from matloom.frontend.tflite.options import READERS, Reader
+from matloom.frontend.tflite.options import READERS
 from matloom.frontend.tflite.order import repeated_writer, require_provided
-from matloom.frontend.tflite.parameters import OPERANDS, gathered_slice, is_slice
+from matloom.frontend.tflite.parameters import OPERANDS
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.frontend.tflite.whole_networks import reason_to_stay_whole
@@ -194,8 +194,6 @@ class SubgraphReader:
                 raise Contradiction(f"reads tensor {number}, whose shape is known only at run time")
             if name in VARIABLE_OPERATORS:
                 return self._convert_variable(name, index, operator, *ends)
-            if name == "GATHER" and is_slice(operator, [self.known[n] for n in inputs if n >= 0]):
-                return [self._node(Op.STRIDED_SLICE, index, operator, *ends, reader=gathered_slice)]
             if name in CONVERTERS:
                 item = FileItem(index, name, operator, inputs, outputs)
                 return CONVERTERS[name](item, self._additions)
@@ -257,9 +255,8 @@ class SubgraphReader:
         operator: Any,
         given: list[int],
         made: list[int],
-        reader: Reader | None = None,
     ) -> Node:
-        """Return an operator's node; `reader` returns the attributes, by default `READERS[op]`."""
+        """Return an operator's node."""
         while given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:
@@ -267,7 +264,7 @@ class SubgraphReader:
         if op in RESHAPES:
             del given[1:]
         inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
-        attributes = (reader or READERS[op])(operator, inputs, outputs)
+        attributes = READERS[op](operator, inputs, outputs)
         kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
         node = Node(
             op=op,

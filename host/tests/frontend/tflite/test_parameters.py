@@ -216,27 +216,8 @@ def gathered(indices, axis=1, batch=0, shape=None):
     return file
 
 
-@pytest.mark.parametrize(
-    ("indices", "axis", "part"),
-    [([1], 1, (1, 1, 1)), ([0, 2], 1, (0, 2, 2)), ([1, 0], -1, (1, 2, -1))],
-)
-def test_a_gather_of_evenly_spaced_indices_is_a_slice(indices, axis, part):
-    (node,) = load(gathered(indices, axis)).nodes
-    begin, size, step = ([other] * 4 for other in (0, 0, 1))
-    size = [1, 4, 4, 2]
-    begin[axis], size[axis], step[axis] = part
-    expected = Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
-    assert (node.op, node.attributes) == (Op.STRIDED_SLICE, expected)
-
-
-def test_a_gather_of_one_index_drops_its_axis():
-    (node,) = load(gathered([2], shape=[])).nodes
-    assert node.attributes.dropped == (1,)
-    assert node.attributes.begin == (0, 2, 0, 0)
-
-
-@pytest.mark.parametrize("indices", [[0, 1, 3], [1, 1], [3, 1, 2]])
-def test_a_gather_of_other_indices_keeps_them(indices):
+@pytest.mark.parametrize("indices", [[1], [0, 1, 3], [1, 1], [3, 1, 2]])
+def test_a_gather_keeps_its_indices(indices):
     graph = load(gathered(indices))
     (node,) = graph.nodes
     assert (node.op, node.attributes) == (Op.GATHER, Axis(axis=1))

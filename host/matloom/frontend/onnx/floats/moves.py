@@ -11,9 +11,9 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.edges import extend
 from matloom.frontend.onnx.floats.interpolation import interpolate, resize_axes
 from matloom.frontend.onnx.floats.values import FloatValues
-from matloom.frontend.onnx.move_options import MoveOptions, integers, runs
+from matloom.frontend.onnx.move_options import MoveOptions, integers
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
-from matloom.ir.attributes import Axis, Slice, Split, Transpose
+from matloom.ir.attributes import Axis, Split, Transpose
 from matloom.ir.graph import Op
 
 
@@ -159,24 +159,17 @@ def _slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of constant indices to slices of evenly spaced indices, joined."""
+    """Convert Gather of constant indices."""
     if not values.is_constant(node.inputs[1]):
         raise Unsupported("has indices that are computed from floats")
     order, shape = values.order_of([node.source]), values.shape(node.source)
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.constant(node.inputs[1])
-    number, parts = values.tensor_in_order(node.source, order), list[int]()
-    for run in runs([int(place) % shape[axis] for place in given.reshape(-1)]):
-        begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
-        begin[axis], size[axis], step[axis] = run.start, len(run), run.step
-        ordered = (tuple(each[at] for at in order) for each in (begin, size, step))
-        attributes = Slice(**dict(zip(("begin", "size", "step"), ordered, strict=True)))
-        parts.append(values.add(Op.STRIDED_SLICE, [number], attributes))
-    if not parts:
+    if not given.size:
         raise Unsupported("gathers nothing")
-    number, *others = parts
-    if others:
-        number = values.add(Op.CONCATENATION, parts, Axis(axis=order.index(axis)))
+    places = values.builder.constant((given.reshape(-1) % shape[axis]).astype(np.int32))
+    operands = [values.tensor_in_order(node.source, order), places]
+    number = values.add(Op.GATHER, operands, Axis(axis=order.index(axis)))
     if given.ndim != 1:
         wanted = (*shape[:axis], *given.shape, *shape[axis + 1 :])
         gathered = (*shape[:axis], given.size, *shape[axis + 1 :])
