@@ -659,7 +659,9 @@ class Config:
     def from_json(cls, text: str) -> "Config":
         """Return the configuration that a JSON text holds; raise `ConfigError` if it holds none."""
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_without_repetition)
+        except ConfigError:
+            raise
         except (RecursionError, ValueError) as error:
             raise ConfigError(f"a configuration must be JSON: {error}") from None
         if not isinstance(values, dict):
@@ -673,6 +675,16 @@ class Config:
             raise ConfigError(f"mac_modes must be a list, not {modes!r}")
         with _default_hint(values, "the file"):
             return cls(**values)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dictionary; raise `ConfigError` if a name repeats."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _value in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"a configuration must give {twice} once", hint="leave one of them out")
+    return values
 
 
 @contextmanager
@@ -795,8 +807,8 @@ def load_config(source: "str | Path | Config") -> Config:
 def _apply_changes(config: Config, changes: list[str]) -> Config:
     """Return a configuration with modes added and fields replaced.
 
-    A change is the name of a mode or ``FIELD=NUMBER``. Raises `ConfigError` if a change is neither,
-    or if it adds a mode that is already there.
+    A change is the name of a mode or ``FIELD=NUMBER``; the last of several for a field holds.
+    Raises `ConfigError` if a change is neither, or if it adds a mode that is already there.
     """
     modes, values = list(config.mac_modes), {}
     numbers = [field.name for field in dataclasses.fields(config) if field.name != "mac_modes"]
@@ -817,6 +829,11 @@ def _apply_changes(config: Config, changes: list[str]) -> Config:
             raise ConfigError(f"mode {change} is already there", hint=f"leave out +{change}")
         if not sign:
             modes.append(change)
+        elif name == "mac_modes":
+            raise ConfigError(
+                f"modes are added by their names, not by {change!r}",
+                hint="write +i8xi4; i8xi8 is there already",
+            )
         elif name not in numbers:
             raise ConfigError(
                 f"no number of a configuration is called {name!r}",
@@ -826,5 +843,5 @@ def _apply_changes(config: Config, changes: list[str]) -> Config:
             raise ConfigError(f"{name} must be an integer, not {value!r}")
         else:
             values[name] = int(value)
-    with _default_hint(values, "the preset's name"):
+    with _default_hint([*values, "mac_modes"], "the preset's name"):
         return dataclasses.replace(config, mac_modes=tuple(modes), **values)

@@ -174,6 +174,7 @@ def test_changes_of_a_preset():
     changed = load_config("small+i8xi4+lanes=8+i16xi8")
     modes = ("i8xi8", "i8xi4", "i16xi8")
     assert changed == dataclasses.replace(PRESETS["small"], mac_modes=modes, lanes=8)
+    assert load_config("small+lanes=2+lanes=8+i8xi4+i16xi8") == changed
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_changes_of_a_preset():
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
         ("small+line=3", "no number of a configuration is called 'line'"),
         ("missing.json", "cannot read missing.json: no such file"),
-        ("small+mac_modes=3", "no number of a configuration is called 'mac_modes'"),
+        ("small+mac_modes=3", "modes are added by their names, not by 'mac_modes=3'"),
         (
             "tiny+i8xi4",
             "config must be one of nano, mini, small, medium, reference, large or a JSON file",
@@ -204,6 +205,18 @@ def test_macs_per_cycle_are_those_of_the_array():
     assert [config.macs_per_cycle(mode) for mode in modes] == [64, 128, 128, 32]
     config = dataclasses.replace(config, weight_rows=2, mac_modes=("i8xi8", "bf16"))
     assert config.macs_per_cycle("bf16") == 32
+
+
+def test_a_field_is_given_once():
+    with pytest.raises(ConfigError, match="a configuration must give lanes once"):
+        Config.from_json('{"lanes": 4, "rows": 16, "lanes": 8}')
+
+
+def test_no_hint_tells_to_give_modes_a_value():
+    """The grammar of presets adds modes by name."""
+    with pytest.raises(ConfigError, match="must not name modes of 4 bits and") as caught:
+        load_config("small+i8xi4+bf16")
+    assert "mac_modes" not in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"rows":' * 50_000])

@@ -14,7 +14,7 @@ A configuration is the name of a preset or a JSON file with any of the fields be
 file leaves out has
 its value in `reference`.
 A preset's name may be followed by modes to add and by other values of fields: `--config
-small+i8xi4+lanes=8`.
+small+i8xi4+lanes=8`. If a field is given twice, the last value holds.
 A configuration that breaks a [rule](#rules) is refused with a sentence that names it.
 """
 
