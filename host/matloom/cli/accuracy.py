@@ -36,7 +36,8 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="An .npz of arrays named like the inputs, or x; or an .npy of the only input.",
+    help="An .npz of arrays named like the inputs, or x; or, of the only input, an .npy or a "
+    "folder of .npy files, one a sample.",
 )
 @click.option(
     "--labels",
@@ -75,7 +76,7 @@ def evaluate(
     computes with the operators' kernels and reports predicted cycles.
     """
     from matloom.device.open import require_device
-    from matloom.tools.arrays import read_arrays, read_single
+    from matloom.tools.arrays import read_samples
     from matloom.tools.evaluate import evaluate as measure
     from matloom.tools.labels import read_labels
     from matloom.tools.metrics import metric_rank
@@ -83,8 +84,7 @@ def evaluate(
     metric_rank(choice["metric"])
     require_device(choice["device"])
     require_writable("--report", report)
-    single = source.suffix == ".npy"
-    arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
+    arrays = read_samples("--input", source)
     labels = read_labels(choice.pop("labels"), arrays)
     program = program_of(network, options)
     evaluation = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
@@ -103,7 +103,10 @@ def evaluate(
 )
 @NETWORK
 @click.option(
-    "--input", "source", type=click.Path(path_type=Path), help="An .npz as for run; else random."
+    "--input",
+    "source",
+    type=click.Path(path_type=Path),
+    help="As for evaluate; else random.",
 )
 @click.option(
     "--samples",
@@ -141,13 +144,13 @@ def compare(
 
     from matloom import frontend
     from matloom.terminal.progress import progress
-    from matloom.tools.arrays import read_arrays
+    from matloom.tools.arrays import read_samples
     from matloom.tools.compare import compare as compare_with_reference
     from matloom.tools.parent_comparison import compare_with_parent
     from matloom.tools.samples import graph_samples
 
     require_writable("--report", report)
-    given = None if source is None else read_arrays("--input", source)
+    given = None if source is None else read_samples("--input", source)
     parent = _reference_network(network, parent)
     result: Any
     with progress(f"comparing {network.name}"):

@@ -31,7 +31,8 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="An .npz of float arrays named like the inputs, or x; or an .npy of the only input.",
+    help="An .npz of float arrays named like the inputs, or x; or, of the only input, an .npy or a "
+    "folder of .npy files, one a sample.",
 )
 @click.option(
     "-o",
@@ -143,7 +144,7 @@ def quantise(
     from matloom.quantiser import page_of
     from matloom.quantiser import quantise as quantised
     from matloom.terminal.progress import progress
-    from matloom.tools.arrays import read_arrays, read_single
+    from matloom.tools.arrays import read_samples
     from matloom.tools.labels import read_labels
 
     require_writable("--output", output)
@@ -155,8 +156,7 @@ def quantise(
     choices["target"] = boost or choices["target"]
     if report is not None and report.suffix not in (".json", ".html"):
         raise click.UsageError(f"--report must end in .json or .html, not {report.suffix!r}")
-    single = source.suffix == ".npy"
-    arrays = {"x": read_single("--data", source)} if single else read_arrays("--data", source)
+    arrays = read_samples("--data", source)
     classes = None if labels is None else read_labels(labels, arrays)
     with progress(f"quantising {network.name}"):
         made = quantised(

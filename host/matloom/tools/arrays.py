@@ -39,7 +39,7 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
     ValueError
         The file is missing or damaged; the message begins with `option`, which named it.
     """
-    content = _content(option, source, "give an .npz file, or random")
+    content = _content(option, source, "give an .npz file: numpy.savez(FILE, NAME=array)")
     try:
         if content[:6] == _MAGIC:
             raise ValueError("it holds one array without a name")
@@ -88,6 +88,50 @@ def read_single(option: str, source: Path) -> Array:
         raise UserError(
             f"{option} must be an .npy file, not {str(source)!r}: {error}", hint=_SAVE
         ) from None
+
+
+def read_samples(option: str, source: Path) -> dict[str, Array]:
+    """Return the samples in an .npz file, by name; in an .npy file or a folder of these, as ``x``.
+
+    Each .npy file of a folder is one sample, in the order of their names.
+
+    Raises
+    ------
+    UserError
+        A file is missing or damaged, or the files of a folder differ in shape or type.
+    """
+    if source.is_dir():
+        return {"x": _stack_files(option, source)}
+    return (
+        {"x": read_single(option, source)}
+        if source.suffix == ".npy"
+        else read_arrays(option, source)
+    )
+
+
+def _stack_files(option: str, folder: Path) -> Array:
+    """Return the arrays in the .npy files of a folder, along a new leading axis."""
+    paths = sorted(folder.glob("*.npy"))
+    if not paths:
+        raise UserError(f"{option} must be a folder of .npy files, not {str(folder)!r}", hint=_SAVE)
+    arrays: list[Array] = []
+    for path in paths:
+        array = read_single(option, path)
+        if arrays and (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
+            raise UserError(
+                f"{option}: {path.name} must be {arrays[0].dtype} {arrays[0].shape} like "
+                f"{paths[0].name}, not {array.dtype} {array.shape}",
+                hint="give samples of one shape and type",
+            )
+        arrays.append(array)
+        total = len(paths) * array.nbytes
+        if total > ARRAYS_LIMIT:
+            raise UserError(
+                f"{option}: the files of {folder} must have at most {ARRAYS_LIMIT} bytes, "
+                f"not {total}",
+                hint="give fewer samples",
+            )
+    return np.stack(arrays)
 
 
 def _content(option: str, source: Path, hint: str) -> bytes:

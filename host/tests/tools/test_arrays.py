@@ -8,8 +8,9 @@ import zipfile
 import numpy as np
 import pytest
 
+from matloom.errors import UserError
 from matloom.tools import arrays
-from matloom.tools.arrays import read_arrays, read_single
+from matloom.tools.arrays import read_arrays, read_samples, read_single
 
 
 def archive_of(**members):
@@ -126,3 +127,54 @@ def test_damage(tmp_path):
         except ValueError as error:
             refusals += str(error).startswith("--input must be an .npz file")
     assert refusals > 100
+
+
+def test_samples_in_a_folder_are_stacked_in_the_order_of_their_names(tmp_path):
+    for number in (2, 0, 1):
+        np.save(tmp_path / f"s{number}.npy", np.full((2, 3), number, np.float32))
+    (tmp_path / "README.txt").write_text("not a sample")
+    (samples,) = read_samples("--data", tmp_path).values()
+    assert (samples.shape, samples.dtype) == ((3, 2, 3), np.float32)
+    assert samples[:, 0, 0].tolist() == [0, 1, 2]
+
+
+def test_samples_in_files(tmp_path):
+    given = np.arange(6).reshape(3, 2)
+    np.save(tmp_path / "in.npy", given)
+    np.savez(tmp_path / "in.npz", a=given, y=given[:, 0])
+    assert np.array_equal(read_samples("--data", tmp_path / "in.npy")["x"], given)
+    assert set(read_samples("--data", tmp_path / "in.npz")) == {"a", "y"}
+
+
+@pytest.mark.parametrize(
+    ("others", "sentence"),
+    [
+        ({}, "--data must be a folder of .npy files, not "),
+        (
+            {"a": np.zeros((2, 3)), "b": np.zeros((3, 2))},
+            "--data: b.npy must be float64 (2, 3) like a.npy, not float64 (3, 2)",
+        ),
+        (
+            {"a": np.zeros(2), "b": np.zeros(2, np.float32)},
+            "--data: b.npy must be float64 (2,) like a.npy, not float32 (2,)",
+        ),
+    ],
+)
+def test_a_folder_holds_samples_of_one_kind(tmp_path, others, sentence):
+    for name, array in others.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    with pytest.raises(UserError) as caught:
+        read_samples("--data", tmp_path)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_folder_of_samples_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "ARRAYS_LIMIT", 200)
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.zeros(10, np.int8))
+    read_samples("--data", tmp_path)
+    monkeypatch.setattr(arrays, "ARRAYS_LIMIT", 150)
+    for number in range(16):
+        np.save(tmp_path / f"{number}.npy", np.zeros(10, np.int8))
+    with pytest.raises(UserError, match="must have at most 150 bytes, not 160"):
+        read_samples("--data", tmp_path)
