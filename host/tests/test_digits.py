@@ -7,6 +7,7 @@ import pytest
 import tflite
 
 from matloom.data import digits
+from matloom.errors import MissingPackageError
 
 LOWEST_ACCURACY = 0.97
 LARGEST_FILE_BYTES = 200_000
@@ -99,3 +100,12 @@ def test_missing_scikit_learn_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ModuleNotFoundError, match="needs the package scikit-learn, which is not"):
         digits.held_out()
+
+
+def test_without_scikit_learn_the_network_is_saved(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    files = digits.save(tmp_path)
+    assert next(files).read_bytes() == digits.NETWORK.read_bytes()
+    with pytest.raises(MissingPackageError, match="needs the package scikit-learn"):
+        next(files)
+    assert [path.name for path in tmp_path.iterdir()] == ["digits.tflite"]

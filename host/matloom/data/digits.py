@@ -5,6 +5,7 @@ these, 360 are held out of training by a stratified split with seed 0. The train
 measurement take the split from here, so that no held-out image can slip into training.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -101,8 +102,8 @@ def quantise(images: NDArray[np.float32], scale: float, zero_point: int) -> NDAr
 _SMALL_FILE_IMAGES = 10
 
 
-def save(folder: Path) -> tuple[Path, ...]:
-    """Write the network and its held-out images to a folder; return the files.
+def save(folder: Path) -> Iterator[Path]:
+    """Write the network and its held-out images to a folder; yield each file once it is written.
 
     The files are ``digits.tflite``, ``in.npz`` with ten images for `matloom run`, and
     ``labelled.npz`` with all 360 images and their labels.
@@ -110,13 +111,15 @@ def save(folder: Path) -> tuple[Path, ...]:
     Raises
     ------
     MissingPackageError
-        scikit-learn is not installed.
+        scikit-learn, which has the images, is not installed; the network comes before.
     """
-    images, labels = held_out()
-    inputs = quantise(images, *input_quantisation())
     folder.mkdir(parents=True, exist_ok=True)
     network, few, labelled = (folder / name for name in ("digits.tflite", "in.npz", "labelled.npz"))
     network.write_bytes(NETWORK.read_bytes())
+    yield network
+    images, labels = held_out()
+    inputs = quantise(images, *input_quantisation())
     np.savez(few, image=inputs[:_SMALL_FILE_IMAGES])
+    yield few
     np.savez(labelled, image=inputs, labels=labels)
-    return network, few, labelled
+    yield labelled
