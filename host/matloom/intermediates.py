@@ -1,6 +1,6 @@
 """Looks up intermediate tensors of a network by name, and computes them with the kernels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -34,19 +34,29 @@ def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
         No tensor, or more than one, has this name, or it is a constant; or the program was read
         from a file and the name is not one of its outputs.
     """
+    _require_names(names)
     if program.origin is None:
         return _output_positions(program, names)
     graph = program.origin.source
     by_name = _numbers_by_name(graph)
-    if isinstance(names, str):
-        if names != "all":
-            raise UserError(
-                f"outputs must be a list of names or 'all', not {names!r}",
-                hint="pass outputs=['NAME', ...]; matloom explain NET lists the names",
-            )
+    if names == "all":
         names_of = {number: name for name, number in by_name.items()}
         return {names_of[at]: at for node in graph.nodes for at in node.outputs if at in names_of}
     return {name: _number(graph, by_name, name) for name in names}
+
+
+def _require_names(names: object) -> None:
+    """Raise `UserError` unless `names` is "all" or a collection of names."""
+    if isinstance(names, str):
+        valid, given = names == "all", repr(names)
+    else:
+        valid = isinstance(names, Collection) and all(isinstance(name, str) for name in names)
+        given = f"of type {type(names).__name__}"
+    if not valid:
+        raise UserError(
+            f"outputs must be a list of names or 'all', not {given}",
+            hint="pass outputs=['NAME', ...]; matloom explain NET lists the names",
+        )
 
 
 def _output_positions(program: Program, names: Names) -> dict[str, int]:

@@ -133,6 +133,9 @@ def test_names_that_are_none(graph):
             session.run(images(1), outputs=[constant])
         with pytest.raises(UserError, match="outputs must be a list of names or 'all', not"):
             session.run(images(1), outputs=inner)
+        for wrong in (images(1), [images(1)], 3):
+            with pytest.raises(UserError, match="outputs must be a list of names or 'all', not of"):
+                session.run(images(1), outputs=wrong)
         with pytest.raises(ValueError, match="must have shape"):
             session.run(np.zeros((1, 7, 8, 1), np.int8), outputs=[inner])
 
