@@ -209,9 +209,11 @@ class Bench:
         found = self.memory.content
         if found != expected:
             first = next(n for n in range(len(found)) if found[n] != expected[n])
+            places = {region.name: f"{base:#x}" for region, base in sorted(self._bases.items())}
+            listed = ", ".join(f"{name} {base}" for name, base in places.items())
             raise AssertionError(
-                f"memory at {self.memory.base + first:#x} must be {expected[first]}, "
-                f"not {found[first]}; the regions are at {self._bases}"
+                f"memory at {self.memory.base + first:#x} must be {expected[first]:#04x}, "
+                f"not {found[first]:#04x}; the regions begin at {listed}"
             )
 
     def check_traffic(self):

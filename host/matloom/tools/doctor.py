@@ -24,6 +24,9 @@ from matloom.toolchain.verilator import require_working
 #: The `need` of tools without which no network can be generated and simulated.
 BASE = "base"
 
+#: Needs whose packages `make setup` leaves out.
+_NOT_IN_SETUP = {"firmware"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -183,5 +186,8 @@ def to_table(findings: list[Finding]) -> str:
 def _remedies(findings: list[Finding]) -> list[str]:
     """Return a line for each tool that does not work: its need and the remedy."""
     lines = [f"  {item.tool} ({item.need}): {item.remedy}" for item in findings if not item.works]
-    everything = ["In a clone, make setup installs all of them."] if len(lines) > 1 else []
-    return [*lines, *everything]
+    if len(lines) <= 1:
+        return lines
+    left_out = {item.need for item in findings if not item.works} & _NOT_IN_SETUP
+    which = f"all but {', '.join(sorted(left_out))}" if left_out else "all of them"
+    return [*lines, f"In a clone, make setup installs {which}."]
