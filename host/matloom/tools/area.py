@@ -50,6 +50,9 @@ _EXPECTED = {
     "two products in POST, a lane": (130.0, 110.0, 0.3),
 }
 
+#: Fields whose units are in no synthesis of the model, unless they are 0.
+_NOT_IN_MODEL = ("softmax", "zero_points", "transposed_weights", "curves", "time_limit", "parity")
+
 #: The value of `tables` that puts them into block RAMs.
 _IN_BLOCK_RAM = 2
 
@@ -222,9 +225,13 @@ def area_line(config: Config, device: str, family: str, capacity: Mapping[str, i
         "BRAM": f"block RAMs {own_block_rams(config):,}",
     }
     parts_text = ", ".join(f"{part} of {capacity[name]:,}" for name, part in parts.items())
-    least = (
-        ""
-        if config.mac_modes == ("i8xi8",)
-        else "; tables and flip-flops without those of other modes"
-    )
+    unknown = _unknown_parts(config)
+    least = f"; tables and flip-flops without those of {', '.join(unknown)}" if unknown else ""
     return f"predicted area ({device}): {parts_text}{least}"
+
+
+def _unknown_parts(config: Config) -> list[str]:
+    """Return the parts of an engine that no synthesis of the model has, as they are configured."""
+    modes = ["other modes"] if config.mac_modes != ("i8xi8",) else []
+    numbers = {name: getattr(config, name) for name in _NOT_IN_MODEL}
+    return modes + [f"{name}={value}" for name, value in numbers.items() if value]

@@ -96,7 +96,13 @@ def test_the_line_of_an_engine_is_near_its_synthesis():
         error = abs(int(value.replace(",", "")) / kept.total[name] - 1)
         assert error <= int(within or 0) / 100
         assert int(available.replace(",", "")) == room
-    assert "without those" in area_line(load_config("nano+i8xi4"), "x", "ecp5", capacity)
+    for config, parts in (
+        ("nano+i8xi4", "other modes"),
+        ("nano+parity=1", "parity=1"),
+        ("nano+i16xi8+curves=1+softmax=2", "other modes, softmax=2, curves=1"),
+    ):
+        line = area_line(load_config(config), "x", "ecp5", capacity)
+        assert line.endswith(f"; tables and flip-flops without those of {parts}")
 
 
 @pytest.mark.parametrize("more", ["tables=1", "tables=2", "products=1", "products=2"])
