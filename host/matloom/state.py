@@ -76,7 +76,7 @@ class SessionState:
         self._require_known()
         if not self._away:
             for variable in self._placed:
-                region, offset = _where(variable)
+                region, offset = _region_and_offset(variable)
                 data = np.ascontiguousarray(self._values[variable.name]).tobytes()
                 self._driver.write_region(region, offset, data)
             self._away = True
@@ -104,7 +104,7 @@ class SessionState:
     def _fetch(self) -> None:
         for variable in self._placed:
             old = self._values[variable.name]
-            raw = self._driver.read_region(*_where(variable), old.nbytes)
+            raw = self._driver.read_region(*_region_and_offset(variable), old.nbytes)
             self._values[variable.name] = np.frombuffer(raw, old.dtype).reshape(old.shape)
 
     def _require_known(self) -> None:
@@ -116,6 +116,6 @@ class SessionState:
             )
 
 
-def _where(variable: VariableInfo) -> tuple[Region, int]:
+def _region_and_offset(variable: VariableInfo) -> tuple[Region, int]:
     assert variable.place is not None
     return variable.place.region, variable.place.offset

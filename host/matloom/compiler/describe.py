@@ -60,10 +60,10 @@ def _places(run: BoundRun) -> Iterator[str]:
             yield f"  makes {name}: {size} bytes"
 
 
-def _runs(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
+def _lines_by_run(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
     """Return a function that yields the lines of all runs, from one that does so for a schedule."""
 
-    def each(network: ScheduledNetwork) -> Iterator[str]:
+    def lines_of_network(network: ScheduledNetwork) -> Iterator[str]:
         for number, run in enumerate(network.runs):
             if isinstance(run, HostRun):
                 yield f"run {number}: host"
@@ -71,7 +71,7 @@ def _runs(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNet
             yield f"run {number}: engine, {run.scheduled.prediction.cycles:,} cycles predicted"
             yield from (f"  {line}" for line in lines(run.scheduled))
 
-    return each
+    return lines_of_network
 
 
 def _instructions(network: ScheduledNetwork) -> Iterator[str]:
@@ -94,12 +94,12 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "select": ("select", _describe_stages),
     "rewrite": ("rewrite", _describe_rewritten),
     "bind": ("bind", _describe_addresses),
-    "search": ("schedule", _runs(search_lines)),
-    "tile": ("schedule", _runs(tile_lines)),
-    "order": ("schedule", _runs(order_lines)),
-    "assign_buffers": ("schedule", _runs(buffer_lines)),
-    "prefetch": ("schedule", _runs(load_lines)),
-    "allocate": ("schedule", _runs(allocation_lines)),
+    "search": ("schedule", _lines_by_run(search_lines)),
+    "tile": ("schedule", _lines_by_run(tile_lines)),
+    "order": ("schedule", _lines_by_run(order_lines)),
+    "assign_buffers": ("schedule", _lines_by_run(buffer_lines)),
+    "prefetch": ("schedule", _lines_by_run(load_lines)),
+    "allocate": ("schedule", _lines_by_run(allocation_lines)),
     "emit": ("schedule", _instructions),
     "assemble": ("assemble", lambda compiled: disassemble(compiled.program).splitlines()),
 }

@@ -65,7 +65,7 @@ def _verify_bound(bound: Bound, job: Job) -> None:
             continue
         ranges: dict[tuple[Region, int], int] = {}
         for item in (*run.inputs, *run.outputs):
-            size = run.staged.graph.tensors[_number(bound, item.name)].size_bytes
+            size = run.staged.graph.tensors[_tensor_number(bound, item.name)].size_bytes
             limit = ends.get(item.region, bound.rewritten.state_bytes)
             if item.offset + size > limit:
                 raise PhaseError(f"bind: {item.name} must end in its {limit} bytes of region")
@@ -76,7 +76,7 @@ def _verify_bound(bound: Bound, job: Job) -> None:
                 raise PhaseError(f"bind: tensors must not overlap at {following[1]} of {place[0]}")
 
 
-def _number(bound: Bound, name: str) -> int:
+def _tensor_number(bound: Bound, name: str) -> int:
     names = bound.rewritten.selected.prepared.names
     return next(number for number, each in names.items() if each == name)
 

@@ -78,7 +78,7 @@ def winners_folder() -> Path:
 
 def digest_of(graph: Graph, config: Config, memory: Memory, precision: Precision | None) -> str:
     """Return the digest of all that choices depend on: network, engine, memory and compiler."""
-    digest = hashlib.sha256(_compiler().encode())
+    digest = hashlib.sha256(_compiler_digest().encode())
     for part in (repr(config), repr(memory), repr(precision), *_graph_contents(graph)):
         digest.update(part.encode() if isinstance(part, str) else part)
         digest.update(b"\0")
@@ -155,7 +155,7 @@ def _graph_contents(graph: Graph) -> Iterator[str | bytes]:
 
 
 @functools.cache
-def _compiler() -> str:
+def _compiler_digest() -> str:
     """Return a digest of the compiler's sources and of the version of Matloom."""
     digest = hashlib.sha256(matloom.__version__.encode())
     home = Path(__file__).parents[1]

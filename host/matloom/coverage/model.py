@@ -103,7 +103,7 @@ def declare(config: Config) -> CoverageModel:
         causes = []
     points = {
         "field": tuple(f"{point} {stall}" for point in goals for stall in STALLS),
-        "wait": tuple(_waits()),
+        "wait": tuple(_wait_points()),
         "flight": tuple(_pairs(config)),
         "cause": tuple(causes),
     }
@@ -112,7 +112,7 @@ def declare(config: Config) -> CoverageModel:
     return CoverageModel(points=points, goals=goals, excluded=excluded)
 
 
-def _waits() -> Iterator[Point]:
+def _wait_points() -> Iterator[Point]:
     for opcode in (*UNITS, Opcode.END):
         for item in HEAD:
             if item.name.startswith("wait_"):

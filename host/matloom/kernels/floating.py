@@ -21,7 +21,7 @@ from matloom.kernels.weighted import scatter
 from matloom.kernels.windows import pad, windows
 
 
-def _finish(
+def _layer_output(
     graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation
 ) -> Array:
     if len(inputs) > BIAS:
@@ -41,7 +41,7 @@ def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arra
     )
     rows = patches.reshape(-1, weights[0].size)
     sums = rows @ weights.reshape(len(weights), -1).T
-    return _finish(graph, node, sums, inputs, attributes.activation)
+    return _layer_output(graph, node, sums, inputs, attributes.activation)
 
 
 def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -56,14 +56,14 @@ def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     sums = np.zeros((*patches.shape[:3], weights.shape[3]), np.float32)
     for row, column in np.ndindex(kernel):
         sums += patches[..., row, column, :] * weights[0, row, column]
-    return _finish(graph, node, sums, inputs, attributes.activation)
+    return _layer_output(graph, node, sums, inputs, attributes.activation)
 
 
 def float_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """FULLY_CONNECTED of float32, with a bias or none."""
     rows, weights = inputs[:2]
     sums = rows.reshape(-1, weights.shape[1]) @ weights.T
-    return _finish(graph, node, sums, inputs, node.attributes_as(FullyConnected).activation)
+    return _layer_output(graph, node, sums, inputs, node.attributes_as(FullyConnected).activation)
 
 
 def float_transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -71,4 +71,4 @@ def float_transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Arra
     attributes = node.attributes_as(TransposeConv)
     products = np.einsum("byxi,ohwi->byxhwo", inputs[0], inputs[1], optimize=True)
     sums = scatter(products, attributes)
-    return _finish(graph, node, sums, inputs, attributes.activation)
+    return _layer_output(graph, node, sums, inputs, attributes.activation)

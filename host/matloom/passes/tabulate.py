@@ -27,14 +27,14 @@ def tabulate(graph: Graph) -> Graph:
     for node in graph.nodes:
         table = _table(graph, node) if _maps_bytes(graph, node) else None
         if table is not None:
-            remarks[node.index] = f"the results of {_names(node)} for all bytes"
+            remarks[node.index] = f"the results of {_function_names(node)} for all bytes"
             entries = Lookup(table=tuple(table.tolist()))
             node = replace(node, op=Op.LOOKUP, inputs=node.inputs[:1], attributes=entries)
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes), remarks=remarks)
 
 
-def _names(node: Node) -> str:
+def _function_names(node: Node) -> str:
     if node.op is Op.FUNCTION:
         return node.attributes_as(Function).function
     return " and ".join(node.attributes_as(Reference).operators)

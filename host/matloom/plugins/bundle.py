@@ -70,12 +70,12 @@ def bundle(
     # A zero byte ends the last name.
     start = -(-(_HEADER + size + len(texts) + 1) // _ALIGNMENT) * _ALIGNMENT
     total = start + len(compiled)
-    header = _words(_VERSION, total, runtime, operators, len(parts), start, len(compiled))
+    header = _pack_words(_VERSION, total, runtime, operators, len(parts), start, len(compiled))
     covered = header + (records + texts).ljust(start - _HEADER, b"\0") + compiled
-    return _MAGIC + _words(zlib.crc32(covered)) + covered
+    return _MAGIC + _pack_words(zlib.crc32(covered)) + covered
 
 
-def _words(*values: int) -> bytes:
+def _pack_words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *values)
 
 
@@ -95,7 +95,7 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
         for each in (*part.inputs, *part.outputs)
     ]
     nodes = map(number, part.nodes)
-    return _words(
+    return _pack_words(
         part.step, checksum, *counts, *nodes, *(each for words in crossing for each in words)
     )
 

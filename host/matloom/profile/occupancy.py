@@ -66,7 +66,7 @@ def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
     found: list[Holding] = []
     for span, owner in zip(timeline.spans, timeline.owners, strict=True):
         instruction = timeline.instructions[span.index]
-        content = _content(instruction.opcode, instruction.values.get("region", 0))
+        content = _content_index(instruction.opcode, instruction.values.get("region", 0))
         for access in accesses(instruction, config):
             if access.space[0] is not AddressSpace.SPAD or access.end <= access.start:
                 continue
@@ -79,7 +79,7 @@ def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
     return tuple(found)
 
 
-def _content(opcode: Opcode, region: int) -> int:
+def _content_index(opcode: Opcode, region: int) -> int:
     if opcode is not Opcode.LOAD:
         return 2
     return 0 if region == Region.PROGRAM else 1

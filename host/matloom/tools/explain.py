@@ -67,7 +67,7 @@ def _cycles(program: Program, layer: LayerInfo) -> str:
     return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
 
 
-def _share(program: Program) -> str:
+def _macs_phrase(program: Program) -> str:
     """Return a phrase with the multiply-accumulates, and the share of them on the engine."""
     if program.uncounted:
         names = ", ".join(program.uncounted)
@@ -129,7 +129,7 @@ def _totals(program: Program) -> list[str]:
     buffers = count_text(steps, "command buffer")
     lines = [
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
-        _share(program),
+        _macs_phrase(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         *_iterations(program),
         *([program.shared_slots] if program.shared_slots else []),

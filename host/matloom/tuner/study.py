@@ -152,7 +152,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
                 segment=place_constants(found.bound, run.bound, image),
                 choices=choices_of(made),
                 cost=_cost(made),
-                waits=_waits(made),
+                waits=_waiting_cycles(made),
                 may_pin=len(scheduled) == 1,
             )
         )
@@ -232,7 +232,7 @@ def _cuts_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[ob
     return Cache()
 
 
-def _waits(scheduled: Scheduled) -> tuple[int, ...]:
+def _waiting_cycles(scheduled: Scheduled) -> tuple[int, ...]:
     times, waits, before = scheduled.prediction.timestamps, list[int](), 0
     for mark, tiling in zip(scheduled.segment.timestamps, scheduled.plan.tilings, strict=True):
         done = times.get(mark, before)

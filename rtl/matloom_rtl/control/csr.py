@@ -202,11 +202,11 @@ class Registers(wiring.Component):
                 for item in self._table:
                     if item.access is not Access.R:
                         with m.Case(item.offset):
-                            self._obey(m, item, word, mask, store)
+                            self._answer_write(m, item, word, mask, store)
                 with m.Default():
                     m.d.sync += bus.b.payload.eq(_SLAVE_ERROR)
 
-    def _obey(self, m: Module, item, word, mask, store):
+    def _answer_write(self, m: Module, item, word, mask, store):
         if item.locked:
             with m.If(self.running):
                 m.d.sync += self.bus.b.payload.eq(_SLAVE_ERROR)

@@ -123,7 +123,7 @@ class Positions(wiring.Component):
         with m.If(moves):
             m.d.sync += [
                 address.eq(target),
-                bank_select.eq(self._claims(target)),
+                bank_select.eq(self._bank_select(target)),
                 entry.eq(entry + 1),
             ]
             with m.If(row_end):
@@ -135,7 +135,7 @@ class Positions(wiring.Component):
                 m.d.sync += entry.eq(entry + entry_step)
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
-            m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
+            m.d.sync += [entry.eq(self.entry), bank_select.eq(self._bank_select(self.address))]
         self._count(m, column, width, moves)
         self._count(m, row, self.height, moves, row_end & ~repeats)
         self._count(m, block, blocks, moves, block_end)
@@ -206,7 +206,7 @@ class Positions(wiring.Component):
             m.d.sync += [of_batch.eq(0), number.eq(0)]
         return repeats, batch_end, repeats & batch_end
 
-    def _claims(self, address):
+    def _bank_select(self, address):
         return bank_select_of(address, self._columns, self._config)
 
     def _drive_entry(self, m: Module, entry, block_end):

@@ -61,7 +61,7 @@ class Chunks(wiring.Component):
                 ident.eq(self.i.payload.id),
             ]
         with m.Elif(~shown):
-            m.d.sync += [shown.eq(1), last.eq(left <= room), count.eq(_least(left, room))]
+            m.d.sync += [shown.eq(1), last.eq(left <= room), count.eq(_minimum(left, room))]
         with m.Elif(self.o.ready):
             # The next chunk starts at a cut.
             m.d.sync += [
@@ -73,5 +73,5 @@ class Chunks(wiring.Component):
         return m
 
 
-def _least(left, room):
+def _minimum(left, room):
     return Mux(left <= room, left, room)

@@ -148,7 +148,7 @@ class Initiator:
             await ctx.tick().until(w.ready)
             ctx.set(w.valid, 0)
 
-    def _note(self):
+    def _note_cycle(self):
         self.first = self.cycle if self.first is None else self.first
         self.last = self.cycle
 
@@ -164,7 +164,7 @@ class Initiator:
             shown = beat if valid and not ready else None
             if not (valid and ready):
                 continue
-            self._note()
+            self._note_cycle()
             burst = under_way[0]
             burst.data.append(beat.data)
             place = (len(burst.data) - 1) * self._width
@@ -185,7 +185,7 @@ class Initiator:
             ctx.set(b.ready, ready)
             _clk, _rst, valid, response = await ctx.tick().sample(b.valid, b.payload)
             if valid and ready:
-                self._note()
+                self._note_cycle()
                 burst = under_way.popleft()
                 assert (response.id, response.resp) == (burst.id, 0)
         # The last words reach the pins after the response.

@@ -161,7 +161,7 @@ class MoveOptions:
         For whole factors, the usual grids choose the same neighbours as RESIZE_NEAREST_NEIGHBOR
         does.
         """
-        grid, options = self._grid, self._node.options
+        grid, options = self._coordinate_mode, self._node.options
         nearest = options.get("nearest_mode", b"round_prefer_floor")
         known = grid.endswith(b"half_pixel") and nearest.startswith(b"round")
         if options.get("mode", b"nearest") != b"nearest":
@@ -180,8 +180,8 @@ class MoveOptions:
 
         The grid must be one of the half-pixel grids, as PyTorch uses by default.
         """
-        if not (self._has_grid and self._grid.endswith(b"half_pixel")):
-            grid = self._grid.decode() if self._has_grid else "asymmetric"
+        if not (self._has_grid and self._coordinate_mode.endswith(b"half_pixel")):
+            grid = self._coordinate_mode.decode() if self._has_grid else "asymmetric"
             raise Unsupported(f"interpolates on the grid {grid}, not half_pixel")
         if self._node.options.get("antialias", 0):
             raise Unsupported("interpolates with antialias")
@@ -193,7 +193,7 @@ class MoveOptions:
         A file states either the sizes or the scales.
         """
         rank = len(self._shape)
-        if self._grid == b"tf_crop_and_resize" or self._node.op == "Upsample":
+        if self._coordinate_mode == b"tf_crop_and_resize" or self._node.op == "Upsample":
             raise Unsupported("resizes a part of its input, or by an old operator set")
         if self._node.options.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
             raise Unsupported("keeps the ratio of its axes")
@@ -209,7 +209,7 @@ class MoveOptions:
         return self._node.opset >= _GRIDS_VERSION
 
     @property
-    def _grid(self) -> bytes:
+    def _coordinate_mode(self) -> bytes:
         return bytes(self._node.options.get("coordinate_transformation_mode", b"half_pixel"))
 
     def _whole_factors(self) -> Resize:

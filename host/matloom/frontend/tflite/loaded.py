@@ -88,12 +88,12 @@ def _bits(value: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
-def _words(*values: int) -> bytes:
+def _pack_words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
 
 
 def _list(values: tuple[int, ...]) -> bytes:
-    return _words(len(values), *values)
+    return _pack_words(len(values), *values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +157,7 @@ class LoadedFile:
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
         for number in nodes:
             each = self.operators[number]
-            yield _words(number, each.code, *each.settings)
+            yield _pack_words(number, each.code, *each.settings)
             for tensors in (each.inputs, each.outputs):
                 yield _list(tensors)
                 yield from (self._tensor(tensor) for tensor in tensors if tensor != -1)
@@ -167,7 +167,7 @@ class LoadedFile:
         shape = tuple(numbers(table, "Shape").tolist())
         kind = _TYPES.get(table.Type(), 0)
         scales = _quantisation(table)
-        return _words(kind) + _list(shape) + scales + _words(len(data)) + data
+        return _pack_words(kind) + _list(shape) + scales + _pack_words(len(data)) + data
 
 
 def _quantisation(table: Any) -> bytes:
@@ -175,9 +175,9 @@ def _quantisation(table: Any) -> bytes:
     parameters = table.Quantization()
     scales = [] if parameters is None else numbers(parameters, "Scale").tolist()
     if not scales:
-        return _words(0)
+        return _pack_words(0)
     zeros = numbers(parameters, "ZeroPoint").tolist()
-    return _words(len(scales), *map(_bits, scales), zeros[0] if zeros else 0)
+    return _pack_words(len(scales), *map(_bits, scales), zeros[0] if zeros else 0)
 
 
 def _operator(table: Any, codes: list[int]) -> LoadedOperator:

@@ -84,7 +84,7 @@ def gate(unit: UnitQueue) -> Claim:
     ]
     _lemmas(m, whitebox, item, present, unissued)
     ports = (item.mark, issue, done, *wait, unit.i.valid, unit.brings, unit.index, unit.notes)
-    return Claim(module=m, ports=(*(_value(each) for each in ports), unit.o.ready))
+    return Claim(module=m, ports=(*(_as_value(each) for each in ports), unit.o.ready))
 
 
 def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, unissued) -> None:
@@ -103,7 +103,7 @@ def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, un
     ]
 
 
-def _value(port):
+def _as_value(port):
     return port.as_value() if hasattr(port, "as_value") else port
 
 

@@ -241,7 +241,7 @@ def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
     return Claim(module=m, ports=(order.mark, fifo.w_en, fifo.w_data, fifo.r_en))
 
 
-def _both(layout, registered) -> tuple[bool, bool]:
+def _kinds_of_fields(layout, registered) -> tuple[bool, bool]:
     """Return whether a layout has registered fields, and whether it has others."""
     return bool(registered), any(name not in registered for name, _field in layout)
 
@@ -256,10 +256,10 @@ def _name_and_claim(unit) -> tuple[str, object] | None:
         case UncheckedFIFO(_depth=depth):
             return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
         case SkidBuffer(_payload=layout, _registered=registered):
-            both = _both(layout, registered)
+            both = _kinds_of_fields(layout, registered)
             return f"SkidBuffer, fields {_text_of_kinds(*both)}", lambda: skid_buffer(*both)
         case CreditQueue(_payload=layout, _registered=registered):
-            both = _both(layout, registered)
+            both = _kinds_of_fields(layout, registered)
             return f"CreditQueue, fields {_text_of_kinds(*both)}", lambda: credit_queue(*both)
         case StreamRegister():
             return "StreamRegister", stream_register

@@ -85,7 +85,7 @@ def _log_sum_of_exponentials(parts: _Parts) -> None:
     parts.add("Add", logarithm, parts.reduce("ReduceMax", source))
 
 
-def _least(parts: _Parts) -> None:
+def _reduce_min(parts: _Parts) -> None:
     parts.add("Neg", parts.reduce("ReduceMax", parts.add("Neg", parts.node.source)))
 
 
@@ -133,7 +133,7 @@ DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
     "ReduceL2": _norm,
     "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_of_exponentials,
-    "ReduceMin": _least,
+    "ReduceMin": _reduce_min,
     "ReduceSumSquare": _square_sum,
     "Sum": _sum,
     "Swish": _swish,

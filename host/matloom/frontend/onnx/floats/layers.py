@@ -177,7 +177,7 @@ def _add_grouped_convolution(
     sizes = (channels // groups,) * groups
     shape = (*values.builder.tensors[number].shape[:3], sizes[0])
     builder = values.builder
-    parts = [builder.tensor(_like(values, number, shape, at)) for at in range(groups)]
+    parts = [builder.tensor(_tensor_like(values, number, shape, at)) for at in range(groups)]
     builder.node(Op.SPLIT, [number], parts, Split(axis=3, sizes=sizes))
     outputs = len(weights) // groups
     bias = values.constant(node.input(2)).reshape(-1) if node.input(2) else None
@@ -191,7 +191,7 @@ def _add_grouped_convolution(
     return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
 
 
-def _like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Any:
+def _tensor_like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Any:
     tensor = values.builder.tensors[number]
     return replace(tensor, name=f"{tensor.name}/{axis}", shape=shape, data=None)
 
