@@ -26,7 +26,7 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
 
 
 def unsupported_layers(parts: Partition) -> frozenset[int]:
-    """Return the outputs of layers that got another number format but run on the host."""
+    """Return the output numbers of layers that a precision changed but that run on the host."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)

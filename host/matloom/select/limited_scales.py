@@ -99,7 +99,12 @@ class _Rule:
     shift: int
 
     def rounding_lead(self, scale: float) -> float:
-        """Return by how much less than a half the reference kernel rounds up, unlike this rule."""
+        """Return how much earlier than this rule the reference kernel rounds up, in result steps.
+
+        Both round away from the zero point. The kernel rounds twice, so slightly less than a half
+        suffices. The same is true of this rule if it rounds twice; `scale` is the scale of the
+        second rounding.
+        """
         products = 2.0 ** min(self.shift - 1, -1)
         if self.rounding is Rounding.SINGLE:
             return products

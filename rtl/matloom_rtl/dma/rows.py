@@ -157,7 +157,11 @@ class Rows(wiring.Component):
             m.d.sync += spad.eq(result)
 
     def _step(self, external, kind: dict):
-        """Return the summand that the kind of the row selects: an address, or a step."""
+        """Return what is added to get a row's address: the transfer's first address, or a step.
+
+        `external` selects external memory rather than the scratchpad. `kind` has the flags of
+        `_count`.
+        """
         command = self.i.payload
         return _choose(
             (kind["begins"] & external, command.dram_offset),

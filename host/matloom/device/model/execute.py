@@ -219,7 +219,7 @@ def _updated_entries(
 def _output_vectors(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
     """Return the indices of the vectors that complete an output."""
     number = np.arange(fields["first_output"], vectors)
-    y, x = np.divmod(number - fields["first_output"], _line_length(fields))
+    y, x = np.divmod(number - fields["first_output"], _line(fields))
     out_y, skipped_y = np.divmod(y, fields["out_y_skip"] + 1)
     out_x, skipped_x = np.divmod(x, fields["out_x_skip"] + 1)
     is_output = (skipped_y == 0) & (skipped_x == 0)
@@ -229,7 +229,7 @@ def _output_vectors(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
     return outputs
 
 
-def _line_length(fields: dict[str, int]) -> int:
+def _line(fields: dict[str, int]) -> int:
     return max(fields["line"], WINDOW_TAPS)
 
 
@@ -237,13 +237,11 @@ def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], ND
     """Return the age, in vectors, of the tap of each window row, and its first byte in a vector."""
     if fields["paired"]:
         y, x = np.divmod(np.arange(WINDOW_TAPS * WINDOW_TAPS), WINDOW_TAPS)
-        return (1 - y // 2) * _line_length(fields) + 1 - x // 2, (
-            2 * (x % 2) + y % 2
-        ) * config.columns
+        return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
     lines = config.window_shapes[fields["window_shape"]]
     back = np.concatenate(
         [
-            lines_ago * _line_length(fields) + np.arange(taps - 1, -1, -1)
+            lines_ago * _line(fields) + np.arange(taps - 1, -1, -1)
             for lines_ago, taps in zip(range(len(lines) - 1, -1, -1), lines, strict=True)
         ]
     )
