@@ -1,5 +1,6 @@
 """Limits the numbers that masks add to scores before SOFTMAX, such as -1e9 or -infinity."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,10 +26,11 @@ def limit_masks(graph: Graph) -> Graph:
     """Return a float network with moderate numbers in the masks before SOFTMAX.
 
     SOFTMAX still gives zero for the elements that a mask excludes. Scores that a mask replaces are
-    added to the mask instead, and two masks of the same scores become one.
+    added to the mask instead, two masks of the same scores become one, and biases are added before
+    a mask.
     """
     graph = replace(graph, nodes=tuple(_without_factor(graph, node) for node in graph.nodes))
-    graph = drop_unused(_join_masks(graph))
+    graph = drop_unused(_MaskSums(graph).graph())
     tensors = dict(graph.tensors)
     for number, tensor in graph.tensors.items():
         if tensor.data is None or tensor.dtype != "float32":
@@ -110,45 +112,6 @@ def _excludes(graph: Graph, factors: int, mask: int) -> bool:
     return bool((is_kept | is_excluded).all())
 
 
-def _join_masks(graph: Graph) -> Graph:
-    """Return the graph with the smaller number of two masks that are added one after the other.
-
-    The first sum would need a scale that covers its mask, and would lose bits of the scores.
-    """
-    tensors, nodes = dict(graph.tensors), list[Node]()
-    masks = {number for number in tensors if _is_mask(graph, number)}
-    sums: dict[int, tuple[int, int]] = {}
-    for node in graph.nodes:
-        made = node
-        known = (
-            [each for each in node.inputs if each in masks] if _adds_to_scores(graph, node) else []
-        )
-        if len(known) == 1:
-            (mask,) = known
-            (scores,) = set(node.inputs) - {mask}
-            if scores in sums and len(graph.consumers[scores]) == 1:
-                scores, other = sums[scores]
-                joint = max(tensors) + 1
-                shape = np.broadcast_shapes(tensors[mask].shape, tensors[other].shape)
-                tensors[joint] = Tensor(name=f"{node} mask", shape=shape, dtype="float32")
-                operands, outputs = (other, mask), (joint,)
-                nodes.append(
-                    replace(
-                        node,
-                        op=Op.MINIMUM,
-                        inputs=operands,
-                        outputs=outputs,
-                        attributes=Attributes(),
-                    )
-                )
-                masks.add(joint)
-                made, mask = replace(node, inputs=(scores, joint)), joint
-            if tensors[scores].shape == tensors[node.output].shape:
-                sums[node.output] = scores, mask
-        nodes.append(made)
-    return replace(graph, tensors=tensors, nodes=tuple(nodes))
-
-
 def _adds_to_scores(graph: Graph, node: Node) -> bool:
     """Return whether a node is a sum that affects nothing but scores before SOFTMAX."""
     return node.op is Op.ADD and _is_plain(node) and _only_masks(graph, node.output)
@@ -156,9 +119,111 @@ def _adds_to_scores(graph: Graph, node: Node) -> bool:
 
 def _is_mask(graph: Graph, number: int) -> bool:
     """Return whether all numbers of a tensor are 0, or far below all scores."""
+    node = graph.nodes[graph.producers[number]] if number in graph.producers else None
+    if node is not None and node.op is Op.MINIMUM:
+        return all(_is_mask(graph, each) for each in node.inputs)
     route = _route(graph, number) if graph.tensors[number].dtype == "float32" else None
     data = None if route is None else graph.tensors[route[0]].data
     return data is not None and bool(((data == 0) | (data <= _LEAST_ADDEND)).all())
+
+
+class _MaskSums:
+    """Rewrites sums of scores and masks so that one mask is added last.
+
+    The scale of a sum has to cover its mask, unless SOFTMAX reads it, and would lose bits of the
+    scores; so would that of a constant of biases and a mask.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._tensors = graph, dict(graph.tensors)
+        self._nodes = list[Node]()
+        #: Parts of constants, and the smaller numbers of several masks, by their terms.
+        self._parts: dict[int, tuple[int, int]] = {}
+        self._joint: dict[tuple[object, ...], int] = {}
+
+    def graph(self) -> Graph:
+        """Return the graph with new sums."""
+        for node in self._graph.nodes:
+            self._add(node)
+        return replace(self._graph, tensors=self._tensors, nodes=tuple(self._nodes))
+
+    def _add(self, node: Node) -> None:
+        """Add a node, or what replaces it if it is the last sum before SOFTMAX."""
+        readers = [self._graph.nodes[at] for at in self._graph.consumers[node.output]]
+        terms = (
+            [] if all(_adds_to_scores(self._graph, each) for each in readers) else self._terms(node)
+        )
+        parts = [part for each in terms for part in self._divide(each)]
+        masks = [each for each in parts if self._is_mask(each)]
+        if not masks or (len(masks) == 1 and masks[0] in node.inputs):
+            self._nodes.append(node)
+            return
+        first, *others = sorted(
+            (each for each in parts if each not in masks),
+            key=lambda each: -self._tensors[each].size,
+        )
+        for other in others:
+            first = self._new(node, Op.ADD, first, other)
+        self._nodes.append(replace(node, inputs=(first, self._join(node, masks))))
+
+    def _terms(self, node: Node) -> list[int]:
+        """Return the tensors whose sum a node computes, if it adds to scores."""
+        if not _adds_to_scores(self._graph, node):
+            return []
+        terms = list[int]()
+        for number in node.inputs:
+            at = self._graph.producers.get(number)
+            inner = [] if at is None else self._terms(self._graph.nodes[at])
+            terms += inner or [number]
+        return terms
+
+    def _divide(self, number: int) -> tuple[int, ...]:
+        """Return a term, or the biases and the mask that a constant is the sum of."""
+        data = self._tensors[number].data
+        if data is None or _is_mask(self._graph, number) or not (data <= _LEAST_ADDEND).any():
+            return (number,)
+        if number not in self._parts:
+            excluded = data <= _LEAST_ADDEND
+            both = np.where(excluded, 0, data), np.where(excluded, _LEAST_ADDEND, 0)
+            for each in both:
+                added = replace(self._tensors[number], data=np.asarray(each, np.float32))
+                self._tensors[max(self._tensors) + 1] = added
+            last = max(self._tensors)
+            self._parts[number] = last - 1, last
+        return self._parts[number]
+
+    def _is_mask(self, number: int) -> bool:
+        if number in self._graph.tensors:
+            return _is_mask(self._graph, number)
+        data = self._tensors[number].data
+        return data is not None and bool((data <= _LEAST_ADDEND).any())
+
+    def _join(self, node: Node, masks: Sequence[int]) -> int:
+        """Return the number of a tensor with the smallest number of some masks."""
+        first, *others = masks
+        for other in others:
+            key = self._key(first), self._key(other)
+            if key not in self._joint:
+                self._joint[key] = self._new(node, Op.MINIMUM, first, other)
+            first = self._joint[key]
+        return first
+
+    def _key(self, number: int) -> object:
+        """Return a key that is the same for equal constants."""
+        data = self._tensors[number].data
+        return number if data is None else (data.shape, data.tobytes())
+
+    def _new(self, node: Node, op: Op, first: int, other: int) -> int:
+        """Add an operator before a node; return the number of its output."""
+        shape = np.broadcast_shapes(self._tensors[first].shape, self._tensors[other].shape)
+        number = max(self._tensors) + 1
+        name = f"{self._tensors[node.output].name} {op.lower()} {number}"
+        self._tensors[number] = Tensor(name=name, shape=shape, dtype="float32")
+        attributes = Arithmetic() if op is Op.ADD else Attributes()
+        self._nodes.append(
+            replace(node, op=op, inputs=(first, other), outputs=(number,), attributes=attributes)
+        )
+        return number
 
 
 def _route(graph: Graph, number: int) -> _Route | None:

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.ir.graph import Array
 from support.float_onnx import FloatFile
 
-__all__ = ["LEAST_LENGTH", "LENGTH", "MASKS", "TOKENS", "MaskedFile", "encoder", "texts"]
+__all__ = ["LEAST_LENGTH", "LENGTH", "MASKS", "TOKENS", "WIDTH", "MaskedFile", "encoder", "texts"]
 
 #: Rows of the table of tokens, tokens of a text, width of a token, heads.
 TOKENS, LENGTH, WIDTH, HEADS = 30, 8, 16, 2
@@ -198,6 +198,30 @@ def _summed(file: MaskedFile) -> Callable[[str], str]:
     return attend
 
 
+def _biased(file: MaskedFile) -> Callable[[str], str]:
+    """Exclude padding as T5 does: one sum of the mask and of biases by distance, for all layers."""
+    biases = file.random.normal(0, 1, (1, HEADS, LENGTH, LENGTH)).astype(np.float32)
+    mask = file.add("Cast", file.keys("attention_mask"), to=_FLOAT)
+    mask = file.add("Mul", file.add("Sub", file.number(1), mask), file.number(_LEAST))
+    mask = file.add("Add", file.constant(biases), mask)
+    return lambda scores: file.add("Softmax", file.add("Add", scores, mask), axis=-1)
+
+
+def _sloped(file: MaskedFile) -> Callable[[str], str]:
+    """Exclude later tokens, in a constant with biases by distance, and padding."""
+    distances = np.arange(LENGTH) - np.arange(LENGTH)[:, np.newaxis]
+    biases = np.where(_LATER, _LEAST, distances * 0.5)[np.newaxis, np.newaxis]
+    constant = file.constant(biases.astype(np.float32))
+    mask = file.add("Cast", file.keys("attention_mask"), to=_FLOAT)
+    mask = file.add("Mul", file.add("Sub", file.number(1), mask), file.number(-1e4))
+
+    def attend(scores: str) -> str:
+        scores = file.add("Add", file.add("Add", scores, constant), mask)
+        return file.add("Softmax", scores, axis=-1)
+
+    return attend
+
+
 #: Functions that add a mask to a file, and return one that adds SOFTMAX of masked scores.
 MASKS: dict[str, Callable[[MaskedFile], Callable[[str], str]]] = {
     "scaled": _scaled,
@@ -208,6 +232,8 @@ MASKS: dict[str, Callable[[MaskedFile], Callable[[str], str]]] = {
     "combined": _combined,
     "indexed": _indexed,
     "summed": _summed,
+    "biased": _biased,
+    "sloped": _sloped,
 }
 
 

@@ -24,6 +24,8 @@ _NO_ACTIVATION = Arithmetic()
 #: Upper limit of RELU6, and the slope and the offset of the HardSigmoid that RELU6 can compute.
 _SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
 _TOLERANCE = 1e-6
+#: Magnitude from which a limit of Clip limits nothing; exporters write about the largest float.
+_NO_LIMIT = 1e38
 _SQUARE = 2
 
 
@@ -133,7 +135,7 @@ def _clip(values: FloatValues, node: FileNode) -> None:
         number = values.add(op, [number], name=node.output)
     else:
         for op, limit in zip((Op.MAXIMUM, Op.MINIMUM), limits, strict=True):
-            if limit is not None and np.isfinite(limit):
+            if limit is not None and abs(limit) < _NO_LIMIT:
                 number = values.add(op, [number, values.number(limit)])
     values.hold(node.output, order, number)
 

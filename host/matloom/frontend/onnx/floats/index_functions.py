@@ -184,10 +184,18 @@ class IndexFunctions:
             return self._look_up_table(function, function.table)
         for op, limit in ((Op.MINIMUM, np.minimum), (Op.MAXIMUM, np.maximum)):
             parts = function.as_limits(limit, _EXCLUDED)
-            if parts is not None:
-                indexed, placed = parts
-                number = self._look_up_table(function, indexed)
-                return values.add(op, [number, values.builder.constant(placed)])
+            if parts is None:
+                continue
+            limits, placed = parts
+            table, constant = limits[function.classes], values.builder.constant(placed)
+            if op is Op.MINIMUM and len(np.unique(placed[placed > _EXCLUDED])) > 1:
+                # A limit would have the scale of the biases, which a mask is added to instead.
+                if ((limits > _EXCLUDED) & (limits < placed.max())).any():
+                    continue
+                table = np.where(table > _EXCLUDED, 0, table)
+                operands = [self._look_up_table(function, table), constant]
+                return values.add(Op.ADD, operands, Arithmetic())
+            return values.add(op, [self._look_up_table(function, table), constant])
         first, *others = function.values
         if len(others) >= _MOST_CLASSES or not np.isfinite(function.values).all():
             raise Unsupported("computes numbers that differ between indices and places")

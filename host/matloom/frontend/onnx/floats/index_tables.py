@@ -79,7 +79,7 @@ class IndexFunction:
     def as_limits(
         self, limit: Callable[[Array, Array], Array], excluded: np.float32
     ) -> tuple[Array, Array] | None:
-        """Return a number for each index and one for each place of which the values are limits.
+        """Return a number for each class and one for each place of which the values are limits.
 
         The result is None if there are no such numbers. Numbers below `excluded` count as equal.
 
@@ -90,11 +90,11 @@ class IndexFunction:
         """
         values = np.maximum(self.values, excluded)
         furthest = np.max if limit is np.minimum else np.min
-        indexed = furthest(values, axis=tuple(range(1, values.ndim)), keepdims=True)
+        limits = furthest(values, axis=tuple(range(1, values.ndim)), keepdims=True)
         placed = furthest(values, axis=0, keepdims=True)
-        if not np.array_equal(limit(indexed, placed), values):
+        if not np.array_equal(limit(limits, placed), values):
             return None
-        return indexed.reshape(-1)[self.classes], placed[0]
+        return limits.reshape(-1), placed[0]
 
     def simplify(self) -> "IndexFunction":
         """Return the same function with as few classes and as few places as possible."""
