@@ -6,8 +6,9 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
+from matloom.frontend.onnx.move_options import MOST_JOINED
 from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
-from matloom.ir.attributes import Arithmetic, Attributes, Transpose
+from matloom.ir.attributes import Arithmetic, Attributes, Axis, Transpose
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Op
 
@@ -155,8 +156,14 @@ class FloatValues:
         if shape is None:
             return
         number, order = self._with_leading_axes(name, len(shape))
-        ones = self.constant_in_order(np.ones(shape, np.float32), order)
-        number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
+        held = self.builder.tensors[number].shape
+        axes = [at for at, axis in enumerate(order) if held[at] != shape[axis]]
+        if len(axes) == 1 and shape[order[axes[0]]] <= MOST_JOINED:
+            copies = [number] * shape[order[axes[0]]]
+            number = self.add(Op.CONCATENATION, copies, Axis(axis=axes[0]), name=name)
+        else:
+            ones = self.constant_in_order(np.ones(shape, np.float32), order)
+            number = self.add(Op.MUL, [number, ones], Arithmetic(), name=name)
         self.held[name] = {order: number}
 
     def constant_in_order(self, data: Array, order: Order, name: str = "") -> int:
