@@ -14,7 +14,7 @@ from matloom.device.driver import Driver
 from matloom.device.open import SIMULATED, device_memory, memory_size_for, open_device
 from matloom.errors import UserTypeError, did_you_mean
 from matloom.frontend.readers import Source
-from matloom.frontend.source import is_program
+from matloom.frontend.source import bytes_of, is_program
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
 from matloom.pre import Preprocessing, attach
@@ -133,6 +133,7 @@ def load(
         Passed to `open_device`. By default, the memory is as large as the network needs.
     """
     _require_known(device_options)
+    model = bytes_of(model)
     if isinstance(model, str | Path | bytes) and is_program(model):
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
     if isinstance(model, Program):

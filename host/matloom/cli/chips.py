@@ -8,7 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
-from matloom.cli.places import require_folder, require_writable, write_file
+from matloom.cli.places import name_in_errors, require_folder, require_writable, write_file
 from matloom.cli.say import say, show
 from matloom.cli.worker_options import Workers, worker_options
 from matloom.errors import UserError, unknown
@@ -69,7 +69,8 @@ def generate(
     require_folder("--output", output)
     with progress(f"generating the Verilog of {config}"):
         chip = make_chip(chosen)
-    written = [*chip.write(output), *write(chip, output)]
+    with name_in_errors(output):
+        written = [*chip.write(output), *write(chip, output)]
     header = output / "matloom_regs.h"
     write_file(header, _header())
     for path in (*written, header):

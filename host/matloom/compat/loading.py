@@ -8,7 +8,7 @@ from typing import Any
 from matloom import frontend
 from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
 from matloom.frontend.readers import Source
-from matloom.frontend.source import is_program
+from matloom.frontend.source import bytes_of, is_program
 from matloom.program import Program, TensorInfo
 from matloom.runtime import load
 from matloom.session import Session
@@ -39,6 +39,7 @@ class Network:
     def __init__(self, source: Source, options: Mapping[str, Any]) -> None:
         chosen = {name: os.environ.get(key) for name, key in _ENVIRONMENT.items()}
         self.options = {name: value for name, value in chosen.items() if value} | dict(options)
+        source = bytes_of(source)
         self.source: Source | Program = source
         if isinstance(source, str | Path | bytes) and is_program(source):
             if isinstance(source, bytes):

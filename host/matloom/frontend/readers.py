@@ -15,7 +15,7 @@ from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resize_onn
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.sizes import Dims, Shapes, given_sizes
-from matloom.frontend.source import ModelFile, foreign_file, read_file
+from matloom.frontend.source import ModelFile, bytes_of, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import read_tflite_declaration
 from matloom.frontend.tflite.loops import tflite_loop
@@ -232,7 +232,7 @@ def _open(source: Source) -> tuple[Reader, ModelFile]:
             f"{type(source).__name__} is a module of PyTorch, which must be exported first",
             hint="give torch.export.export(module.eval(), (example_input,))",
         )
-    file = read_file(source)
+    file = read_file(bytes_of(source))
     for reader in READERS:
         if reader.takes(file.content):
             return reader, file

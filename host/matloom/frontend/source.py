@@ -3,9 +3,10 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matloom.arch.program_file import MAGIC
-from matloom.errors import did_you_mean, reason
+from matloom.errors import UserTypeError, did_you_mean, reason
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 
@@ -25,7 +26,12 @@ def network_path(source: str | Path) -> Path:
     that network. Otherwise it is `source`, whether it exists or not.
     """
     path = Path(source)
-    return path if path.exists() else packaged_networks().get(str(source), path)
+    try:
+        found = path.exists()
+    except OSError:
+        # The name is too long, or a folder on the path cannot be entered.
+        found = True
+    return path if found else packaged_networks().get(str(source), path)
 
 
 def is_program(source: str | Path | bytes) -> bool:
@@ -33,14 +39,19 @@ def is_program(source: str | Path | bytes) -> bool:
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     path = network_path(source)
-    if not path.is_file():
-        # Opening a pipe would block.
-        return path.suffix == _PROGRAM_SUFFIX
     try:
+        if not path.is_file():
+            # Opening a pipe would block.
+            return path.suffix == _PROGRAM_SUFFIX
         with path.open("rb") as stream:
             return stream.read(len(MAGIC)) == MAGIC or path.suffix == _PROGRAM_SUFFIX
     except OSError:
         return path.suffix == _PROGRAM_SUFFIX
+
+
+def bytes_of(source: Any) -> Any:
+    """Return the bytes of a bytearray or memoryview; any other source of a network unchanged."""
+    return bytes(source) if isinstance(source, bytearray | memoryview) else source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +81,16 @@ def read_file(source: str | Path | bytes) -> ModelFile:
     ------
     ModelError
         The file cannot be read, or is a folder. The message says what it is, the hint what to do.
+    UserTypeError
+        `source` is neither a path nor bytes.
     """
+    if not isinstance(source, str | bytes | os.PathLike):
+        raise UserTypeError(
+            f"a network must be a path, bytes, a graph or a program, not {type(source).__name__}",
+            hint="give the bytes of a stream: stream.read()"
+            if hasattr(source, "read")
+            else "give the path of a .tflite or .onnx file, or digits",
+        )
     if isinstance(source, bytes):
         return ModelFile(name="model", shown="these bytes", content=source, folder=None)
     path = network_path(source)

@@ -29,7 +29,7 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
             f"inputs must be named {sorted(wanted)}, not {names}",
             hint=next(filter(None, near), "matloom explain NET lists the inputs"),
         )
-    samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()} or {1}
+    samples = {_samples(info, _array(name, inputs[name])) for name, info in wanted.items()} or {1}
     if len(samples) != 1:
         raise UserError(
             f"all inputs must have the same number of samples, not {sorted(samples)}",
@@ -47,6 +47,17 @@ def require_single(program: Program, *, outputs: bool) -> None:
             f"inputs must be a mapping of {names} for a network of {ends}, not one array",
             hint="pass a dictionary from names to arrays",
         )
+
+
+def _array(name: str, given: Any) -> Array:
+    """Return an input as an array; raise an error if it is a list of lists of several lengths."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise UserError(
+            f"input {name!r} must be an array: {error}",
+            hint="give each list of an axis the same length",
+        ) from None
 
 
 def _conversion(info: TensorInfo, array: Array) -> str:

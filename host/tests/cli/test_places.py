@@ -33,6 +33,15 @@ def test_a_full_disk(words):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not _FULL.exists(), reason="Linux has a device that is full")
+def test_a_full_disk_for_the_chip(tmp_path):
+    (tmp_path / "matloom.v").symlink_to(_FULL)
+    with pytest.raises(OSError, match="No space left") as refused:
+        cli.main(["generate", "--config", "nano", "-o", str(tmp_path)], standalone_mode=False)
+    assert refused.value.filename == str(tmp_path)
+
+
 def test_errors_that_name_another_file_keep_its_name(tmp_path):
     with pytest.raises(OSError, match="other") as refused, name_in_errors(tmp_path):
         raise OSError(errno.ENOENT, "No such file", "other")

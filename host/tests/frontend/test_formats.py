@@ -18,6 +18,7 @@ import pytest
 import matloom
 from matloom import frontend, runtime
 from matloom.data.digits import NETWORK
+from matloom.errors import UserError, UserTypeError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 from matloom.frontend.protobuf import decode_message
@@ -257,7 +258,9 @@ def test_networks_and_programs_load_from_bytes_and_by_any_name(tmp_path):
     renamed.write_bytes(data)
     image = np.full((1, 8, 8, 1), 7, np.int8)
     results = []
-    for source in ("digits", NETWORK, str(NETWORK), MODEL, data, renamed, str(renamed), program):
+    mutable = (bytearray(MODEL), memoryview(MODEL), bytearray(data), memoryview(data))
+    named = ("digits", NETWORK, str(NETWORK), MODEL, data, renamed, str(renamed), program)
+    for source in (*named, *mutable):
         with matloom.load(source, "model", "nano") as session:
             results.append(session.run(image))
     for result in results[1:]:
@@ -282,3 +285,26 @@ def test_pipes_and_devices_are_refused(tmp_path):
             frontend.load(path)
         assert not is_program(path)
         assert raised.value.hint == "save it to a file first"
+
+
+@pytest.mark.parametrize("source", [None, 3, io.BytesIO(MODEL), [MODEL]])
+def test_sources_that_are_neither_path_nor_bytes(source):
+    for call in (frontend.load, lambda given: matloom.load(given, "model", "nano")):
+        with pytest.raises(
+            UserTypeError, match="a network must be a path, bytes, a graph"
+        ) as raised:
+            call(source)
+        assert ("stream.read()" in raised.value.hint) == isinstance(source, io.BytesIO)
+
+
+def test_a_path_that_is_too_long():
+    with pytest.raises(ModelError, match=r"cannot read x+: file name too long"):
+        matloom.load("x" * 5000, "model", "nano")
+
+
+def test_an_input_of_lists_of_several_lengths():
+    with (
+        matloom.load("digits", "model", "nano", check="none") as session,
+        pytest.raises(UserError, match=r"input 'image' must be an array: .* inhomogeneous shape"),
+    ):
+        session.run([[1, 2], [3]])
