@@ -88,6 +88,7 @@ def compile(
             f"{argument} must go with a file, not the graph {model.name!r}",
             hint="give the graph its sizes when it is read: matloom.frontend.load",
         )
+    _require_options(options)
     graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
@@ -133,6 +134,7 @@ def load(
         Passed to `open_device`. By default, the memory is as large as the network needs.
     """
     _require_known(device_options)
+    _require_options(options)
     model = bytes_of(model)
     if isinstance(model, str | Path | bytes) and is_program(model):
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
@@ -176,6 +178,14 @@ def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
                 f"{name} must go with a network, not the program {program.name!r}",
                 hint="leave it out, or pass the network that the program was compiled from",
             )
+
+
+def _require_options(options: object) -> None:
+    if not isinstance(options, CompileOptions | None):
+        raise UserTypeError(
+            f"options must be a CompileOptions, not {type(options).__name__}",
+            hint="write options=matloom.schedule.CompileOptions(effort=2)",
+        )
 
 
 def _require_known(options: Mapping[str, Any]) -> None:

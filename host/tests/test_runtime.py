@@ -14,6 +14,7 @@ from matloom.arch.isa import Region
 from matloom.arch.memory import MEMORIES
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFaultError
+from matloom.errors import HintedError
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
@@ -65,6 +66,20 @@ def test_by_name(session):
 def test_wrong_inputs(session, inputs, error, sentence):
     with pytest.raises(error, match=sentence):
         session.run(inputs)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "sentence"),
+    [
+        ("options", "options must be a CompileOptions, not dict"),
+        ("preprocess", "an input to preprocess must be one of image, not 'effort'"),
+    ],
+)
+def test_options_in_a_mapping(keyword, sentence):
+    with pytest.raises(HintedError, match=sentence):
+        matloom.load(NETWORK, "model", "nano", check="none", **{keyword: {"effort": 2}})
+    with pytest.raises(HintedError, match=f"{keyword} must be .*, not int"):
+        matloom.load(NETWORK, "model", "nano", check="none", **{keyword: 3})
 
 
 def test_report_of_a_device_without_time(session):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from matloom.errors import unknown
+from matloom.errors import UserTypeError, unknown
 from matloom.ir.graph import Array
 from matloom.pre.errors import RawDataError
 from matloom.pre.image import Image
@@ -81,12 +81,20 @@ def attach(
         has another shape.
     UserError
         The input has integers without a scale.
+    UserTypeError
+        `preprocessing` is no preprocessing.
     """
     if preprocessing is None:
         return program
     infos = {info.name: info for info in program.inputs}
     if isinstance(preprocessing, Preprocessing):
         preprocessing = {single_input(program, "preprocessing"): preprocessing}
+    if not isinstance(preprocessing, Mapping):
+        raise UserTypeError(
+            "preprocess must be one of matloom.pre, or a mapping of them by the name of the input, "
+            f"not {type(preprocessing).__name__}",
+            hint="write preprocess=matloom.pre.Image(size=(96, 96))",
+        )
     for name, item in preprocessing.items():
         if name not in infos:
             raise unknown(RawDataError, "an input to preprocess", name, infos)
