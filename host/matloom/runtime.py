@@ -88,7 +88,7 @@ def compile(
             f"{argument} must go with a file, not the graph {model.name!r}",
             hint="give the graph its sizes when it is read: matloom.frontend.load",
         )
-    _require_options(options)
+    _memory_of(options)  # Which checks them.
     graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
@@ -134,7 +134,6 @@ def load(
         Passed to `open_device`. By default, the memory is as large as the network needs.
     """
     _require_known(device_options)
-    _require_options(options)
     model = bytes_of(model)
     if isinstance(model, str | Path | bytes) and is_program(model):
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
@@ -147,7 +146,7 @@ def load(
             program.require(load_config(config))
     else:
         chosen = "reference" if config is None else config
-        if memory is None and (options is None or options.memory == REFERENCE_MEMORY):
+        if memory is None and _memory_of(options) == REFERENCE_MEMORY:
             memory = device_memory(device)
         program = compile(
             model, chosen, options, precision, check, memory, shapes, dims, exact=exact
@@ -180,12 +179,15 @@ def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
             )
 
 
-def _require_options(options: object) -> None:
-    if not isinstance(options, CompileOptions | None):
+def _memory_of(options: CompileOptions | None) -> Memory:
+    """Return the memory that options ask for; raise `UserTypeError` for other objects."""
+    chosen = CompileOptions() if options is None else options
+    if not isinstance(chosen, CompileOptions):
         raise UserTypeError(
             f"options must be a CompileOptions, not {type(options).__name__}",
             hint="write options=matloom.schedule.CompileOptions(effort=2)",
         )
+    return chosen.memory
 
 
 def _require_known(options: Mapping[str, Any]) -> None:
