@@ -735,3 +735,14 @@ def test_absent_inputs_at_the_end(absent):
     operator = model.subgraphs[0].operators[0]
     operator.inputs = np.array([0, *[-1] * absent], np.int32)
     check(pack(model))
+
+
+@pytest.mark.parametrize("axes", [(0,), (-1,), (3,)])
+@pytest.mark.parametrize("op", [Op.MEAN, Op.SUM])
+def test_reductions_of_a_scalar(op, axes):
+    reduce = Reduce(axes=(0,), keep_dims=False)
+    model = unpack(one(op, [tensor("x", (1,))], tensor("y", (), 0.025), reduce))
+    model.subgraphs[0].tensors[0].shape = np.array([], np.int32)
+    numbers = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[1]]
+    model.buffers[numbers.buffer].data = np.array(axes, np.int32).view(np.uint8)
+    check(pack(model))

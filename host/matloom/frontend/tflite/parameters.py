@@ -83,7 +83,8 @@ def _pad_value(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor
 
 def _reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     rank = len(inputs[0].shape)
-    axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1)}
+    # Both interpreters ignore the axes of a scalar.
+    axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1) if rank}
     keep = bool(options(operator, tflite.ReducerOptions).KeepDims())
     return Reduce(axes=tuple(sorted(axes)), keep_dims=keep)
 
