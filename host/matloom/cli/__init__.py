@@ -28,7 +28,7 @@ from matloom.cli import (
 )
 from matloom.cli.complaints import error_message, show_warning
 from matloom.cli.group import cli
-from matloom.cli.say import say_text
+from matloom.cli.say import discard_output, say_text
 from matloom.errors import HintedError
 
 __all__ = [
@@ -76,8 +76,7 @@ def main() -> None:
     except click.exceptions.Abort:
         status = _INTERRUPTED
     except BrokenPipeError:
-        # Otherwise Python flushes again when it exits, and complains.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         status = 0
     except (click.ClickException, *USER_ERRORS) as error:
         # python -X dev shows the traceback.

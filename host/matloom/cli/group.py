@@ -1,13 +1,14 @@
 """The root command: commands in sections, each with examples in its help."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 import matloom
-from matloom.cli.say import say_text
+from matloom.cli.say import discard_output, is_reader_gone, say_text
 
 #: Sections of `matloom --help`, and their commands in the order of use.
 SECTIONS = {
@@ -76,10 +77,31 @@ class Command(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
+@contextmanager
+def _closed_pipe_is_no_error() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        if not is_reader_gone():
+            raise
+        discard_output()
+        raise SystemExit(0) from None
+
+
 class _Commands(click.Group):
     """The commands, listed by section."""
 
     command_class = Command
+
+    def make_context(self, *arguments: Any, **named: Any) -> click.Context:
+        """Parse the command line, which may print a help; see `invoke`."""
+        with _closed_pipe_is_no_error():
+            return super().make_context(*arguments, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; if the reader of stdout is gone, end with status 0, where Click has 1."""
+        with _closed_pipe_is_no_error():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands of each section with their full summaries."""

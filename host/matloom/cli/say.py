@@ -1,5 +1,8 @@
 """Printing for commands: the only way to the terminal, with control characters escaped."""
 
+import os
+import select
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,3 +29,15 @@ def show(items: Iterable[Any]) -> None:
     for item in items:
         if item is not None:
             console.print(printable(item) if isinstance(item, str) else item)
+
+
+def is_reader_gone() -> bool:
+    """Return whether the program that reads stdout has closed it, as `head` does."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(events & select.POLLERR for _stream, events in poll.poll(0))
+
+
+def discard_output() -> None:
+    """Let stdout lead nowhere; otherwise Python flushes it again at its exit, and complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

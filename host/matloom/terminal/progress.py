@@ -87,9 +87,9 @@ def progress(
 
 @contextmanager
 def _display(step: _Step, after: float, every: float, console: "Console | None") -> Iterator[None]:
-    from rich.console import Console
+    from matloom.terminal.console import PipeConsole
 
-    console = console or Console(stderr=True)
+    console = console or PipeConsole(stderr=True)
     show = _spin if console.is_terminal else _write
     ended = threading.Event()
     shown = threading.Event()

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from matloom.ir.work import is_counted
 from matloom.printable import printable
+from matloom.terminal.console import PipeConsole
 
 #: Width of text for a file or a pipe, in columns: practically unlimited.
 _UNLIMITED = 1 << 16
@@ -34,7 +35,7 @@ def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
     """
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _UNLIMITED
-    return Console(stderr=stderr, width=width, highlight=False, markup=markup, emoji=markup)
+    return PipeConsole(stderr=stderr, width=width, highlight=False, markup=markup, emoji=markup)
 
 
 def as_text(items: Iterable[Table | str]) -> str:
