@@ -13,6 +13,7 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.indices import graph_indices
 from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
+from matloom.terminal.tables import count_text
 from matloom.tools.interface import random_array
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, operator_name, real_numbers
 from matloom.tools.references import MicroReference, open_reference
@@ -73,7 +74,7 @@ class Comparison:
         compared = sum(layer.elements > 0 for layer in self.layers)
         scope = (
             f"{self.network}: {elements:,} elements of {compared} of {len(self.layers)} operators, "
-            f"{self.samples} samples"
+            f"{count_text(self.samples, 'sample')}"
         )
         if self.first is None:
             return f"{scope}: equal"

@@ -35,10 +35,15 @@ def explain(program: Program) -> list[Table | str]:
 
 
 def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
-    """Yield a table row for each operator; rows of a loop's body follow the row of the loop."""
+    """Yield a table row for each operator; rows of a loop's body follow the row of the loop.
+
+    Of operators that an interpreter runs together, the first has the bytes of all.
+    """
     shared = program.shared_timestamps
     iterations = dict(_bodies(program))
+    together = ""
     for layer in program.layers:
+        is_first, together = layer.name != together, layer.name
         on_engine = layer.where == "engine"
         macs = program.macs_of(layer)
         rate = macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
@@ -47,7 +52,7 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
             layer.operator,
             f"{layer.where} {layer.mode}".rstrip(),
             macs_cell(layer.operator, layer.macs),
-            f"{layer.tensor_bytes:,}",
+            f"{layer.tensor_bytes:,}" if is_first else "",
             _cycles(program, layer) if on_engine else "",
             f"{rate:.1f}" if on_engine and macs and layer.timestamp not in shared else "",
         )
@@ -80,12 +85,25 @@ def _macs_phrase(program: Program) -> str:
 
 
 def _reasons(program: Program) -> list[str]:
-    """Return a line for each reason why operators do not run on the engine, with their names."""
-    names: dict[str, list[str]] = {}
+    """Return a line for each reason why operators do not run on the engine, with their outputs.
+
+    Reasons that differ only in the operator's name are one line.
+    """
+    layers: dict[tuple[str, str], list[LayerInfo]] = {}
     for layer in program.layers:
         if layer.reason:
-            names.setdefault(f"{layer.where}: {layer.reason}", []).append(short_name(layer.name))
-    return [f"{reason} ({', '.join(layers)})" for reason, layers in names.items()]
+            rest = layer.reason.removeprefix(f"{layer.operator} ")
+            layers.setdefault((layer.where, rest), []).append(layer)
+    return [_reason(group) for group in layers.values()]
+
+
+def _reason(layers: list[LayerInfo]) -> str:
+    """Return a line with the reason of the first layer, and the others that it applies to."""
+    names = ", ".join(dict.fromkeys(short_name(layer.name) for layer in layers))
+    line = f"{layers[0].where}: {layers[0].reason} ({names})"
+    operators = list(dict.fromkeys(layer.operator for layer in layers))
+    same = all(layer.reason == layers[0].reason for layer in layers)
+    return line if same else f"{line}; the same holds for {', '.join(operators[1:])}"
 
 
 def _missing_features(program: Program) -> list[str]:
@@ -121,7 +139,6 @@ def _slides_at_stride_2(program: Program) -> bool:
 
 
 def _totals(program: Program) -> list[str]:
-    cycles = program.predicted_cycles
     engine = [layer for layer in program.layers if layer.where == "engine"]
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
@@ -130,11 +147,10 @@ def _totals(program: Program) -> list[str]:
     lines = [
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _macs_phrase(program),
-        f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        *_cycles_of_all(program, steps),
         *_iterations(program),
         *([program.shared_slots] if program.shared_slots else []),
         *_fusions(program),
-        f"cycles are predicted for memory {program.memory.name}",
         *_tuning_sentence(program),
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
@@ -154,6 +170,17 @@ def _totals(program: Program) -> list[str]:
     for name, stage in preprocessing_of(program).items():
         lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
     return [*lines, describe_verdict(program.verdict), f"what would help most: {_advice(program)}"]
+
+
+def _cycles_of_all(program: Program, steps: int) -> list[str]:
+    """Return lines on the cycles of a call; `steps` is the number of command buffers."""
+    if not steps and not program.loops:
+        return ["no cycles: the engine runs no operator"]
+    cycles = program.predicted_cycles
+    return [
+        f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        f"cycles are predicted for memory {program.memory.name}",
+    ]
 
 
 def _fusions(program: Program) -> Iterator[str]:

@@ -12,6 +12,7 @@ from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, short_name
 from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.printable import printable
+from matloom.terminal.tables import count_text
 from matloom.tools.compare import random_inputs
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, operator_name, real_numbers
 from matloom.tools.samples import graph_samples
@@ -41,7 +42,8 @@ class Agreement:
         return layer_errors(f"{self.network} against {self.parent}", self.layers)
 
     def __str__(self) -> str:
-        scope = f"{len(self.layers)} tensors of the same name and shape, {self.samples} samples"
+        tensors, samples = len(self.layers), count_text(self.samples, "sample")
+        scope = f"{count_text(tensors, 'tensor')} of the same name and shape, {samples}"
         lines = [f"{self.network} against {self.parent}: {scope}"]
         noisy = [layer for layer in self.layers if layer.sqnr_db is not None]
         if noisy:

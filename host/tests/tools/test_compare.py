@@ -39,7 +39,7 @@ def test_equal_on_random_inputs(path):
     assert outcome.equal
     assert [layer.different for layer in outcome.layers] == [0] * 9
     assert str(outcome).startswith("digits: 4")
-    assert str(outcome).endswith("of 9 of 9 operators, 1 samples: equal")
+    assert str(outcome).endswith("of 9 of 9 operators, 1 sample: equal")
 
 
 @pytest.mark.usefixtures("reference")

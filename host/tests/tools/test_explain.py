@@ -161,3 +161,31 @@ def test_no_operator_is_fused_without_sums_of_results():
     program = compile_network(frontend.load(NETWORK), "reference+result_sums=0", check="none")
     assert program.fused == {}
     assert not any(line.startswith("fused") for line in explain(program) if isinstance(line, str))
+
+
+def test_operators_that_an_interpreter_runs_together():
+    """Their reasons are one line, and their bytes are stated once."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    made = onnx.helper
+    nodes = [
+        made.make_node(op, [source], [result])
+        for op, source, result in (("Relu", "x", "a"), ("Softmax", "a", "b"), ("Relu", "b", "y"))
+    ]
+    ends = [made.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in "xy"]
+    opset = made.make_opsetid("", 17)
+    model = made.make_model(
+        made.make_graph(nodes, "net", ends[:1], ends[1:]), opset_imports=[opset], ir_version=8
+    )
+    program = compile_network(frontend.load(model.SerializeToString()), "nano")
+    table, *lines = explain(program)
+    cells = columns(table)
+    assert cells["operator"] == ["Relu", "Softmax", "Relu"]
+    assert [bool(each) for each in cells["bytes"]] == [True, False, False]
+    assert lines[0] == (
+        "host: Relu computes in floating point; matloom quantise makes it an integer operator: "
+        "on ONNX Runtime (y); the same holds for Softmax"
+    )
+    assert not lines[1].startswith("host: ")
+    assert "no cycles: the engine runs no operator" in lines
+    assert not any("utilisation" in line for line in lines)
