@@ -172,10 +172,11 @@ class _Gathering:
         return self._new_places.get(origin, origin)
 
     def _in_read_order(self, number: int, *, rising: bool) -> "_Part":
-        """Return a tensor with its channels sorted by the operator that reads them first.
+        """Return a tensor with its channels sorted by which operator reads them first.
 
-        They are in descending order unless `rising`. The convolution that makes the tensor is
-        changed; a tensor that no convolution with constant weights makes keeps its order.
+        Channels that are read earlier come first if `rising`, otherwise last. The convolution that
+        makes the tensor is changed. A tensor that no convolution with constant weights makes keeps
+        its order.
         """
         origins, never = self._own_origins(number), len(self._graph.nodes)
         at = next(at for at, node in enumerate(self._nodes) if number in node.outputs)

@@ -175,7 +175,9 @@ class _Decisions:
         return self._first_params(segment, tried[best]), chosen if start is segment else None
 
     def _takes_long(self, segment: Segment, start: Candidate) -> bool:
-        """Return whether a plan is too long to be emitted twice, for a comparison of banks."""
+        """Return whether the plan for `start` has too many slots to be emitted twice, to compare
+        banks.
+        """
         plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
 

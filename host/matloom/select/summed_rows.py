@@ -82,8 +82,9 @@ def _position_loops(config: Config) -> LoopNest:
 def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> Computed:
     """Return a map as weight tiles, each row of which is a block of some position.
 
-    The rows of one block differ from tile to tile, and are the same again after a period of tiles,
-    so one selection serves all whole periods. The remaining tiles have a second selection.
+    For each of the `blocks` of a position, a mask selects the rows that hold this block. The masks
+    repeat after a period of tiles, so one `Selection` serves all whole periods, and a second one
+    the remaining tiles.
     """
     rows, count = config.rows, size // config.columns
     period = blocks // math.gcd(blocks, rows)

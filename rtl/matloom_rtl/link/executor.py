@@ -270,7 +270,7 @@ class Executor(wiring.Component):
                 m.next = "Header"
 
     def _fetch(self, m: Module):
-        """Fetch words and send their bytes."""
+        """Add the states that get the words of a reply one by one and send their bytes."""
         kind, word = self._header.kind, self._word
         with m.State("Fetch"):
             m.next = "Ask"

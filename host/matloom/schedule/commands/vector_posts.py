@@ -33,10 +33,11 @@ class VectorPosts:
         self._channels = 0
 
     def append(self, slot_index: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
-        """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
+        """Emit the POSTs of a tile: one for its whole vectors, then one for the remaining bytes.
 
-        Few whole vectors are blocks of the same POST as the rest. If inputs repeat, each repetition
-        is a row.
+        A single POST does both if there are at most `tuning.RAGGED_BLOCKS` whole vectors: it
+        processes them as blocks of one position, of which the last is incomplete. If inputs repeat,
+        a single POST processes a row for each repetition.
         """
         if stage.channel_blocks > 1:
             self._append_by_channel(slot_index, stage, tile, timestamp)

@@ -138,7 +138,7 @@ class Sizes:
         self._fill_strips(stage, height)
 
     def _fill_strips(self, stage: ArrayStage, height: int) -> None:
-        """Make tiles as tall as strips and accumulators allow."""
+        """Set the height of tiles to the largest that strips and accumulators allow."""
         if stage.loop_nest.slides:
             self._make_taller(stage, self.strip, self.strip)
         else:

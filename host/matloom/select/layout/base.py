@@ -10,7 +10,7 @@ Fields = dict[str, int]
 
 
 class Outputs(Protocol):
-    """The outputs of a tile; ends are exclusive."""
+    """Ranges of image rows, positions and channel blocks that a tile computes; ends are exclusive."""
 
     @property
     def image(self) -> int:

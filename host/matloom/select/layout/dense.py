@@ -39,7 +39,9 @@ class DenseInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(OutputLayout):
-    """Outputs as a separate dense tensor, or one for each limb of their sums."""
+    """Layout of outputs as a dense tensor of their own, or as one such tensor for each limb of
+    sums.
+    """
 
     limbs: int = 1
 

@@ -59,7 +59,7 @@ def fuse_scaled_maxima(staged: StagedRun) -> StagedRun:
 
 
 def _is_private(staged: StagedRun, number: int) -> bool:
-    """Return whether a single operator reads a tensor, which does not leave the run."""
+    """Return whether only one operator reads a tensor, and the tensor does not leave the run."""
     graph = staged.graph
     outside = (*graph.leaving, *staged.run.produced, *staged.placed)
     return len(graph.consumers[number]) == 1 and number not in outside
