@@ -175,8 +175,9 @@ class _Decisions:
         return self._first_params(segment, tried[best]), chosen if start is segment else None
 
     def _takes_long(self, segment: Segment, start: Candidate) -> bool:
-        """Return whether the plan for `start` has too many slots to be emitted twice, to compare
-        banks.
+        """Return whether the plan for `start` is too long to be emitted twice.
+
+        It would be emitted twice to compare two choices of banks.
         """
         plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS

@@ -53,7 +53,7 @@ FUNCTIONS = {
     "matloom.schedule.tiling.followers": ("_can_interleave",),
     "matloom.schedule.tiling.sequence": ("_interleave",),
     "matloom.schedule.commands.emit": (
-        *("_Emitter._input", "_Emitter._array", "_Emitter._write", "_Emitter._post"),
+        *("_Emitter._input", "_Emitter._emit_array_tile", "_Emitter._write", "_Emitter._post"),
     ),
     "matloom.schedule.commands.second_inputs": ("second_input",),
     "matloom.schedule.commands.chunk_addresses": ("chunk_addresses", "params_and_limit_addresses"),

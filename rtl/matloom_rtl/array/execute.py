@@ -143,7 +143,7 @@ class Execute(wiring.Component):
         self._take_commands(m, walk, loader)
         fire = self._request(m, walk, loader)
         output = self._pad(m, walk, fire, array, loader)
-        self._finish(m, array, output)
+        self._send_sums(m, array, output)
         return m
 
     def _take_commands(self, m: Module, walk, loader):
@@ -354,7 +354,7 @@ class Execute(wiring.Component):
             return byte
         return byte.as_signed() - Mux(known.zero_points, known.pad, 0).as_signed()
 
-    def _finish(self, m: Module, array, output):
+    def _send_sums(self, m: Module, array, output):
         """Send sums on, and report an instruction when its last sum is visible.
 
         The last vector determines the time, whether or not it is an output.

@@ -27,7 +27,7 @@ def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
     return [writer.operand(scale, "float32"), writer.operand(zero, dtype)]
 
 
-def _axis(call: Call) -> dict[str, Any]:
+def _axis_attribute(call: Call) -> dict[str, Any]:
     return {"axis": call["axis"]} if "axis" in call.arguments else {}
 
 
@@ -36,7 +36,7 @@ def _quantise(writer: Writer, call: Call) -> str:
         "QuantizeLinear",
         call["input"].name,
         *_parameters(writer, call, call.dtype),
-        **_axis(call),
+        **_axis_attribute(call),
     )
     limits = np.iinfo(call.dtype)
     ends = call["quant_min"], call["quant_max"]
@@ -48,7 +48,7 @@ def _quantise(writer: Writer, call: Call) -> str:
 def _dequantise(writer: Writer, call: Call) -> str:
     data = call["input"]
     parameters = _parameters(writer, call, data.dtype)
-    result = writer.add("DequantizeLinear", data.name, *parameters, **_axis(call))
+    result = writer.add("DequantizeLinear", data.name, *parameters, **_axis_attribute(call))
     if parameters[0] in writer.constants:
         writer.scales[result] = writer.constants[parameters[0]]
     return result

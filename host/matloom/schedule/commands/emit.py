@@ -87,7 +87,7 @@ class _Emitter:
         stores = self.stores.needs_store(slot_index, slot)
         post_mark = 0 if stores else timestamp
         issue: dict[type[Stage], Callable[[int, Any, Any, int], None]] = {
-            ArrayStage: self._array,
+            ArrayStage: self._emit_array_tile,
             VectorStage: self.vectors.append,
         }
         issue[type(stage)](slot_index, stage, tile, post_mark)
@@ -139,7 +139,9 @@ class _Emitter:
         }
         return fields
 
-    def _array(self, slot_index: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
+    def _emit_array_tile(
+        self, slot_index: int, stage: ArrayStage, tile: ArrayTile, timestamp: int
+    ) -> None:
         entry = self.accumulators.of(stage, tile)
         weights, params = chunk_addresses(self.plan, slot_index, stage, tile)
         fields = self._exec_fields(slot_index, stage, tile, entry, weights)

@@ -86,7 +86,7 @@ class Sizes:
         whole = all(each.end_x - each.first_x == width for each in stage.regions)
         if whole and limits.turn_rows:
             self.strip = min(limits.turn_rows, height)
-            self._fill_strips(stage, height)
+            self._fill_strips(stage)
         elif whole and _has_strips(stage, limits):
             self._cut_strips(stage, limits, height)
 
@@ -135,9 +135,9 @@ class Sizes:
         room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
         rows = min(max(room // (row_bytes * max(1, nest.y_step)), self.height), height)
         self.strip = -(-height // -(-height // rows))
-        self._fill_strips(stage, height)
+        self._fill_strips(stage)
 
-    def _fill_strips(self, stage: ArrayStage, height: int) -> None:
+    def _fill_strips(self, stage: ArrayStage) -> None:
         """Set the height of tiles to the largest that strips and accumulators allow."""
         if stage.loop_nest.slides:
             self._make_taller(stage, self.strip, self.strip)

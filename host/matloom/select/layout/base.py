@@ -10,7 +10,7 @@ Fields = dict[str, int]
 
 
 class Outputs(Protocol):
-    """Ranges of image rows, positions and channel blocks that a tile computes; ends are exclusive."""
+    """Ranges of rows, positions and channel blocks that a tile computes; ends are exclusive."""
 
     @property
     def image(self) -> int:

@@ -39,9 +39,7 @@ class DenseInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(OutputLayout):
-    """Layout of outputs as a dense tensor of their own, or as one such tensor for each limb of
-    sums.
-    """
+    """Layout of outputs as a dense tensor of their own, or as one for each limb of their sums."""
 
     limbs: int = 1
 
