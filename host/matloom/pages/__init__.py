@@ -5,7 +5,7 @@ together; `style.css` and `script.js` go into every page. A page works without i
 adds tips, sorting and the choice of a theme.
 """
 
-from matloom.pages.markup import Content, Markup, join, tag
+from matloom.pages.markup import Content, Markup, code, join, tag
 from matloom.pages.page import Page, PageSection
 from matloom.pages.parts import Column, badge, details, figures, legend, stacked_bar, table
 
@@ -16,6 +16,7 @@ __all__ = [
     "Page",
     "PageSection",
     "badge",
+    "code",
     "details",
     "figures",
     "join",

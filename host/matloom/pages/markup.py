@@ -7,7 +7,7 @@ from typing import TypeAlias
 from matloom.printable import printable_lines
 
 #: Elements without content and without an end tag.
-_VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
+_VOID = frozenset({"br", "col", "hr", "input", "link", "meta", "wbr"})
 
 
 class Markup(str):
@@ -44,6 +44,12 @@ def tag(name: str, /, *content: Content, **attributes: str | float | bool | None
     if name in _VOID:
         return Markup(f"<{name}{shown}>")
     return Markup(f"<{name}{shown}>{join(*content)}</{name}>")
+
+
+def code(text: str) -> Markup:
+    """Return a command or the name of a configuration, whose lines break before a plus sign."""
+    first, *changes = text.split("+")
+    return tag("code", first, *(join(tag("wbr"), f"+{change}") for change in changes))
 
 
 def _attribute(key: str, value: str | float | bool | None) -> str:

@@ -6,6 +6,7 @@ from matloom.pages import (
     Content,
     Markup,
     badge,
+    code,
     details,
     join,
     legend,
@@ -70,7 +71,7 @@ def _untried_list(titles: tuple[str, ...]) -> Markup:
 
 def _line(line: Advice) -> Markup:
     text, kind = _NEEDS[line.needs]
-    how = tag("code", line.how) if line.how.startswith("--") else line.how
+    how = code(line.how) if line.how.startswith("--") else line.how
     return tag(
         "li",
         tag("div", tag("b", line.title), " ", badge(text, kind), class_="what"),

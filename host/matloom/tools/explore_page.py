@@ -4,8 +4,11 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from matloom.pages import Column, Markup, Page, PageSection, figures, join, legend, table, tag
+from matloom.pages import Column, Markup, Page, PageSection, code, figures, join, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
+
+#: Number of parts between the lines of an axis.
+_PARTS = 4
 
 #: Size of the diagram, and its margins for labels, in SVG units.
 _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
@@ -51,7 +54,7 @@ def _table(best: Sequence[ExploredPoint]) -> Markup:
     rows = [
         (
             f"{each.milliseconds:.3f}",
-            tag("code", each.text),
+            code(each.text),
             f"{each.mhz:.1f}",
             *(f"{used:,}" for used in each.uses.values()),
             *((measurement_text(each),) if confirmed else ()),
@@ -79,7 +82,7 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
         return tag("p", "No engine can run the networks.")
     times = [math.log10(each.milliseconds) for each in able]
     low, high = min(times) - 0.05, max(times) + 0.05
-    most = max(each.tables for each in able) * 1.05
+    most = _PARTS * _round_up(max(each.tables for each in able) * 1.05 / _PARTS)
 
     def place(point: ExploredPoint) -> tuple[float, float]:
         share = (math.log10(point.milliseconds) - low) / (high - low)
@@ -109,13 +112,21 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
 
 def _axes(low: float, high: float, most: float) -> Iterator[Markup]:
     bottom = 6 + _HEIGHT - _FOOT
-    for part in range(5):
-        time = 10 ** (low + (high - low) * part / 4)
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * part / 4
+    for part in range(_PARTS + 1):
+        time = 10 ** (low + (high - low) * part / _PARTS)
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * part / _PARTS
         yield tag("line", x1=x, x2=x, y1=6, y2=bottom, class_="axis")
         yield tag("text", f"{time:.3g} ms", x=x, y=bottom + 16, text_anchor="middle")
-        y = bottom - (bottom - 6) * part / 4
+        y = bottom - (bottom - 6) * part / _PARTS
         yield tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="axis")
-        label = f"{most * part / 4:,.0f}"
+        label = f"{most * part / _PARTS:,.0f}"
         yield tag("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end")
-    yield tag("text", "tables", x=_LEFT + 6, y=20, class_="ink")
+    # Few engines are both slow and large.
+    yield tag("text", "tables", x=_WIDTH - _RIGHT - 6, y=20, text_anchor="end", class_="ink")
+
+
+def _round_up(number: float) -> float:
+    """Return the next larger round number, of one or two digits, for the lines of an axis."""
+    unit: float = 10.0 ** math.floor(math.log10(number))
+    steps = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return unit * next(step for step in steps if step * unit >= number)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from matloom.coverage.coverage import Coverage
-from matloom.pages import Column, Markup, Page, PageSection, badge, details, join, table, tag
+from matloom.pages import Column, Markup, Page, PageSection, badge, code, details, join, table, tag
 from matloom.verification.verdicts import (
     FAILED,
     INCOMPLETE,
@@ -33,7 +33,7 @@ def to_html(verification: Verification) -> str:
         sections=tuple(_sections(verification)),
         foot=(
             tag("p", f"With {versions}."),
-            tag("p", "To repeat it: ", tag("code", verification.command())),
+            tag("p", "To repeat it: ", code(verification.command())),
         ),
     ).to_html()
 
@@ -69,7 +69,7 @@ def _complete(verification: Verification) -> Markup | None:
     minutes = verification.complete_minutes
     if minutes is None:
         return None
-    command = tag("code", verification.command(minutes))
+    command = code(verification.command(minutes))
     return tag("p", f"About {minutes} minutes would complete it: ", command)
 
 

@@ -9,6 +9,7 @@ from matloom.pages import (
     Page,
     PageSection,
     badge,
+    code,
     details,
     figures,
     join,
@@ -23,7 +24,7 @@ HOSTILE = "</script><img src=x onerror='alert(1)'>&amp;\"\x1b[31m\u202e"
 #: The same as it may be shown: on one line, without characters that hide or reorder.
 SHOWN = HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e")
 
-VOID = {"br", "col", "hr", "input", "link", "meta"}
+VOID = {"br", "col", "hr", "input", "link", "meta", "wbr"}
 
 
 class Outline(HTMLParser):
@@ -117,3 +118,10 @@ def test_rows_have_as_many_cells_as_columns():
     made = table(["a", Column(title="b", numeric=True)], [(1, 2), (3, 4)], kinds=["good"])
     assert made.count("<td") == made.count('<th scope="row"') == 2
     assert made.count('<tr class="good">') == 1
+
+
+def test_names_of_configurations_break_before_a_change():
+    made = code(f"small+rows=16+{HOSTILE}")
+    assert made.startswith("<code>small<wbr>+rows=16<wbr>+&lt;/script&gt;")
+    assert "".join(Outline(made).texts) == f"small+rows=16+{SHOWN}"
+    assert code("matloom verify") == "<code>matloom verify</code>"

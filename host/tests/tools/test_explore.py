@@ -9,7 +9,7 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.cli.room import board_part
-from matloom.tools import explore
+from matloom.tools import explore, explore_page
 from matloom.tools.confirmation import Confirmation
 from matloom.tools.explore import Exploration, ExploredPoint, engine_space, front_of, text_of
 from matloom.tools.explore_page import to_html
@@ -147,6 +147,14 @@ def test_networks_travel_with_tasks(exploration, tmp_path, monkeypatch):
 def test_texts_are_configurations_or_refused():
     assert len(engine_space()) > 2000
     assert text_of(engine_space()[0]).startswith("small+rows=4+columns=4+lanes=4+bus_bits=32")
+
+
+@pytest.mark.parametrize(
+    ("number", "rounded"),
+    [(1, 1), (1.01, 1.5), (14_717, 15_000), (16_000, 20_000), (2_600, 3_000), (99, 100)],
+)
+def test_lines_of_an_axis_are_at_round_numbers(number, rounded):
+    assert explore_page._round_up(number) == pytest.approx(rounded)
 
 
 @pytest.mark.slow
