@@ -207,6 +207,7 @@ def test_the_command_line(tmp_path, graph):
         done = CliRunner().invoke(cli, [*command, names])
         assert done.exit_code == 0, done.output
         text = " ".join(done.output.split())
+        assert text.startswith(f"wrote {output} ")
         assert "cycles are predicted, not counted; outputs are those of the operators' ke" in text
         with np.load(output) as kept:
             assert set(kept) == (set(wanted) if names == "all" else {inner})

@@ -78,6 +78,7 @@ def run(
     else:
         with name_in_errors(output), output.open("wb") as stream:
             write_arrays(stream, outputs)
+        say(f"wrote {output}")
     say(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
     if made.ran_on not in ("", made.memory):
         say(f"predicted for memory {made.memory}, ran on {made.ran_on}")
