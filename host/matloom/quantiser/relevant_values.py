@@ -14,6 +14,9 @@ from matloom.ir.graph import Array, Graph, Node, Op
 #: Distance below the largest number of a row from which results are the smallest: a probability
 #: that 16 bits round to zero, or the smallest logarithm that int8 represents.
 _FAR_BELOW = {Op.SOFTMAX: 16 * np.log(2), Op.LOG_SOFTMAX: 16.0}
+#: Distance from the largest number of all rows below which a mask excludes the whole row, as where
+#: the query is padding: its results do not matter.
+_EXCLUDED_BELOW = np.float32(512)
 #: Magnitude of inputs beyond which functions are constant to within a 16-bit step.
 _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
 _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
@@ -39,7 +42,9 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
     node = graph.nodes[readers[0]]
     if node.op in _FAR_BELOW:
         largest = values.max(axis=-1, keepdims=True)
-        return np.asarray(np.maximum(values, largest - np.float32(_FAR_BELOW[node.op])))
+        limits = largest - np.float32(_FAR_BELOW[node.op])
+        kept = largest > largest.max() - _EXCLUDED_BELOW
+        return np.asarray(np.maximum(values, np.maximum(limits, limits[kept].min())))
     if node.op in _CONSTANT_BEYOND:
         limit = _CONSTANT_BEYOND[node.op]
         return np.asarray(np.clip(values, -limit, limit), np.float32)

@@ -64,6 +64,16 @@ def test_values_far_below_the_largest_of_a_softmax(op, least):
     assert np.allclose(found, wanted, atol=0.01)
 
 
+def test_rows_that_a_mask_excludes():
+    """A row far below the others has no limit of its own: the query is padding."""
+    network = FloatNetwork("masked")
+    given = network.input("x", (2, 3), "float32")
+    graph = network.graph(network.add(Op.SOFTMAX, [given], Softmax(beta=1.0)))
+    rows = np.array([[[3, -1024, 2.5], [-1021, -1023, -1024]]], np.float32)
+    found = clamp_to_relevant(graph, given, {given: rows})
+    assert np.allclose(found, [[[3, -8.09, 2.5], [-8.09, -8.09, -8.09]]], atol=0.01)
+
+
 def test_ranges_leave_out_what_does_not_matter():
     images = np.abs(float_samples(20))
     low = {}
