@@ -101,6 +101,12 @@ def _without_factor(graph: Graph, node: Node) -> Node:
 
 def _excludes(graph: Graph, factors: int, mask: int) -> bool:
     """Return whether factors are 0 where a mask has numbers far below 0, and 1 where it has 0."""
+    nodes = [
+        graph.nodes[graph.producers[each]] for each in (factors, mask) if each in graph.producers
+    ]
+    if [node.op for node in nodes] == [Op.MINIMUM, Op.MINIMUM]:
+        both = zip(nodes[0].inputs, nodes[1].inputs, strict=True)
+        return all(_excludes(graph, *each) for each in both)
     routes = _route(graph, factors), _route(graph, mask)
     if routes[0] is None or routes[1] is None or routes[0][1] != routes[1][1]:
         return False

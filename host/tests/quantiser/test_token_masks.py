@@ -9,7 +9,8 @@ from matloom.frontend.readers import load_floats
 from matloom.ir.graph import Op
 from matloom.quantiser.prepare import prepare
 from matloom.quantiser.quantise import quantise
-from support.masked_onnx import LENGTH, MASKS, TOKENS, encoder, texts
+from support.masked_file import LENGTH
+from support.masked_onnx import MASKS, TOKENS, encoder, texts
 from support.oracles import micro
 
 pytest.importorskip("onnx", reason="onnx is not installed")

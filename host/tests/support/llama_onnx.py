@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from support.masked_onnx import LENGTH, MASKS, TOKENS, WIDTH, MaskedFile
+from support.masked_file import LENGTH, WIDTH, MaskedFile
+from support.masked_onnx import MASKS, TOKENS
 
 __all__ = ["llama"]
 

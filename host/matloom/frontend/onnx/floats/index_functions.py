@@ -8,7 +8,8 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
-from matloom.frontend.onnx.floats.index_tables import COMPUTED, MOVES, IndexFunction, compute, move
+from matloom.frontend.onnx.floats.index_pairs import JointFunction, combine, move_joint
+from matloom.frontend.onnx.floats.index_tables import COMPUTED, MOVES, IndexFunction, move
 from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import Arithmetic, Axis
@@ -18,6 +19,7 @@ from matloom.ir.graph import Array, Op
 _FLAGS = 2
 #: Maximum number of classes of indices of a function that differs between places.
 _MOST_CLASSES = 4
+_Function = IndexFunction | JointFunction
 #: Numbers of masks below this one exclude as well as it does.
 _EXCLUDED = np.float32(-1e4)
 
@@ -38,7 +40,7 @@ class IndexFunctions:
     def __init__(self, values: FloatValues, nodes: Sequence[FileNode]) -> None:
         self._values = values
         #: Functions by name; those of inputs are the indices themselves.
-        self._found: dict[str, IndexFunction] = {}
+        self._found: dict[str, _Function] = {}
         names = [name for name in values.held if values.is_integer(name)]
         counts = _counts(values, nodes, names)
         for name in names:
@@ -85,29 +87,41 @@ class IndexFunctions:
         function = self._found.get(name)
         if function is None or (name in self._values.held and not self._values.is_integer(name)):
             return
-        if function.values.dtype.kind not in "fb":
+        if isinstance(function, JointFunction):
+            parts, op = function.parts, Op.MINIMUM if function.op == "Min" else Op.MAXIMUM
+        else:
+            parts, op = (function,), Op.MINIMUM
+        if any(part.values.dtype.kind not in "fb" for part in parts):
             raise Unsupported("computes with integers")
-        values = function.values.astype(np.float32)
-        self._hold(name, function.shape, self._numbers(replace(function, values=values)))
+        number, *others = (
+            self._numbers(replace(part, values=part.values.astype(np.float32))) for part in parts
+        )
+        for other in others:
+            number = self._values.add(op, [number, other])
+        self._hold(name, function.shape, number)
 
-    def _evaluate(self, node: FileNode, given: Mapping[str, IndexFunction]) -> bool:
+    def _evaluate(self, node: FileNode, given: Mapping[str, _Function]) -> bool:
         """Record the outputs of an operator if they are functions of one index."""
         others = {name for name in node.inputs if name and name not in given}
         if not all(map(self._values.is_constant, others)):
             return False
         constants = {name: self._values.constants[name] for name in others}
         if node.op in MOVES and list(given) == [node.source]:
-            self._found.update(move(node, given[node.source], constants))
+            source = given[node.source]
+            if isinstance(source, JointFunction):
+                self._found.update(move_joint(node, source, constants))
+            else:
+                self._found.update(move(node, source, constants))
             return True
-        made = compute(node, given, constants) if node.op in COMPUTED else None
+        made = combine(node, given, constants) if node.op in COMPUTED else None
         if made is not None:
             self._found[node.output] = made
         return made is not None
 
-    def _gather(self, node: FileNode, index: IndexFunction) -> None:
+    def _gather(self, node: FileNode, index: _Function) -> None:
         """Convert Gather by a function of an index."""
         values, name = self._values, node.source
-        if not index.is_uniform:
+        if isinstance(index, JointFunction) or not index.is_uniform:
             raise Unsupported("chooses rows by numbers that differ between indices and places")
         shape, table = values.shape(name), index.table
         axis = int(node.options.get("axis", 0)) % len(shape)
@@ -124,14 +138,14 @@ class IndexFunctions:
         number = self._choose_rows(number, index, axis)
         self._hold(node.output, (*shape[:axis], *index.shape, *shape[axis + 1 :]), number)
 
-    def _choose(self, node: FileNode, given: Mapping[str, IndexFunction]) -> None:
+    def _choose(self, node: FileNode, given: Mapping[str, _Function]) -> None:
         """Convert Where with a function as its condition to a sum of what it chooses."""
         both = self._term(node, 1, given), self._term(node, 2, given)
         terms = tuple(name for name in both if name)
         op = "Add" if len(terms) > 1 else "Identity"
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
-    def _term(self, node: FileNode, place: int, given: Mapping[str, IndexFunction]) -> str:
+    def _term(self, node: FileNode, place: int, given: Mapping[str, _Function]) -> str:
         """Return the name of an operand of Where with zeros where it is not chosen.
 
         The name is empty for a constant of which nothing but zeros is left.
@@ -139,7 +153,7 @@ class IndexFunctions:
         values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
         if values.is_constant(name) or name in given:
             made = self._choice(node, place, name, given)
-            if made is not None and not made.values.any():
+            if made is not None and _is_zero(made):
                 return ""
             if made is not None:
                 self._found[term] = made
@@ -155,8 +169,8 @@ class IndexFunctions:
         return product
 
     def _choice(
-        self, node: FileNode, place: int, name: str, given: Mapping[str, IndexFunction]
-    ) -> IndexFunction | None:
+        self, node: FileNode, place: int, name: str, given: Mapping[str, _Function]
+    ) -> _Function | None:
         """Return an operand of Where, or 1 if `name` is empty, with zeros where it is not chosen.
 
         It is None if it depends on several indices.
@@ -169,7 +183,7 @@ class IndexFunctions:
             constants[name] = self._values.constants[name]
         operands = [name or "one", "zero"] if place == 1 else ["zero", name or "one"]
         used = {each: constants[each] for each in operands if each in constants}
-        return compute(replace(node, inputs=(node.source, *operands)), functions, used)
+        return combine(replace(node, inputs=(node.source, *operands)), functions, used)
 
     def _hold(self, name: str, shape: tuple[int, ...], number: int) -> None:
         """Record the tensor of a value; `shape` includes axes along which it is repeated."""
@@ -227,6 +241,12 @@ class IndexFunctions:
         if values.builder.tensors[number].shape != wanted:
             number = values.add(Op.RESHAPE, [number], shape=wanted)
         return number
+
+
+def _is_zero(function: _Function) -> bool:
+    """Return whether a function has no other number than 0."""
+    parts = function.parts if isinstance(function, JointFunction) else (function,)
+    return not any(part.values.any() for part in parts)
 
 
 def _counts(values: FloatValues, nodes: Sequence[FileNode], names: Sequence[str]) -> dict[str, int]:

@@ -96,6 +96,13 @@ class IndexFunction:
             return None
         return limits.reshape(-1), placed[0]
 
+    def broadcast_to(self, shape: tuple[int, ...]) -> "IndexFunction":
+        """Return the same function with more elements, which repeat those of this one."""
+        added = (1,) * (len(shape) - len(self.shape))
+        places = self.places.reshape(*added, *self.places.shape)
+        values = self.values.reshape(len(self.values), *added, *self.values.shape[1:])
+        return replace(self, places=places, values=values, shape=shape)
+
     def simplify(self) -> "IndexFunction":
         """Return the same function with as few classes and as few places as possible."""
         rows = self.values.reshape(len(self.values), -1)
