@@ -130,7 +130,7 @@ def build(
     require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
-    _write(plan, _build_plan(plan, **placement), folder)
+    _write_bitstream(plan, _build_plan(plan, **placement), folder)
 
 
 def _plan_board(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
@@ -160,7 +160,7 @@ def _build_plan(plan: Any, seed: int | None, seeds: int | None, workers: Workers
         raise UserError(str(error), hint=error.hint) from error
 
 
-def _write(plan: Any, result: Any, folder: Path) -> None:
+def _write_bitstream(plan: Any, result: Any, folder: Path) -> None:
     """Write a bitstream and its report, and print their paths."""
     bitstream = folder / result.path.name
     write_file(bitstream, result.path.read_bytes())

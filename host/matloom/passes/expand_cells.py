@@ -147,7 +147,7 @@ class _Expansion:
                 quantisation=_zero_centred(scale),
                 data=np.array([level], np.int16),
             )
-            self._node(op, (given, self._new(constant)), (result,))
+            self._node(op, (given, self._add_tensor(constant)), (result,))
 
     def _add(self, what: str, parts: tuple[int, int], scale: float) -> int:
         return self._binary(Op.ADD, what, parts, scale)
@@ -171,9 +171,9 @@ class _Expansion:
         """Add an int16 tensor, with the scale of tensor `number` unless one is given."""
         kind = self._tensors[number].quantisation if scale is None else _zero_centred(scale)
         name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
-        return self._new(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
+        return self._add_tensor(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
 
-    def _new(self, tensor: Tensor) -> int:
+    def _add_tensor(self, tensor: Tensor) -> int:
         number = max(self._tensors) + 1
         self._tensors[number] = tensor
         return number

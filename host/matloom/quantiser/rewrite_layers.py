@@ -87,7 +87,7 @@ class _Rewriter:
         graph = replace(self._source, tensors=self.tensors, nodes=())
         self._known.update(run_on_samples(graph, node, self._known))
 
-    def _new(self, name: str, data: Array) -> int:
+    def _add_constant(self, name: str, data: Array) -> int:
         number = max(self.tensors) + 1
         tensor = Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
         self.tensors[number] = tensor
@@ -128,7 +128,7 @@ class _Rewriter:
                 node.output if last else self._add_intermediate(f"{name}:first", node, data, part)
             )
             constants = [
-                self._new(f"{name}:{len(self.tensors)}", each.astype(np.float32))
+                self._add_constant(f"{name}:{len(self.tensors)}", each.astype(np.float32))
                 for each in (part.weights, added)
             ]
             inputs = (data, *constants)
@@ -165,7 +165,7 @@ class _Rewriter:
             data, name = self.tensors[number].data, short_name(self.tensors[number].name)
             assert data is not None
             made = np.take(data.reshape(-1) if place else data, removal.kept, axis=axis)
-            constants.append(self._new(f"{name}:{len(self.tensors)}", made))
+            constants.append(self._add_constant(f"{name}:{len(self.tensors)}", made))
         return replace(node, inputs=(node.inputs[0], *constants))
 
 

@@ -231,7 +231,7 @@ def graph_of(workload: Workload) -> Graph | None:
     return None if folder is None else frontend.load(folder / "models" / workload.model)
 
 
-def _inputs(program: Program) -> dict[str, np.ndarray]:
+def _random_inputs(program: Program) -> dict[str, np.ndarray]:
     noise = np.random.default_rng(0)
     return {info.name: noise.integers(-128, 128, info.shape, np.int8) for info in program.inputs}
 
@@ -242,7 +242,7 @@ def _measure(
     started = time.perf_counter()
     program = compile_network(graph, config, CompileOptions(memory=memory, tuned=False))
     compiled = time.perf_counter() - started
-    inputs = _inputs(program)
+    inputs = _random_inputs(program)
     with load(program, device="model") as model:
         model.run(inputs)
         started = time.perf_counter()

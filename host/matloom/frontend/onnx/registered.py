@@ -50,7 +50,7 @@ def add_shapes(model: Any) -> bool:
         inputs = [_input(constants, known, name) for name in node.input]
         if None in inputs:
             continue
-        for tensor in _use(operator, node, tuple(each for each in inputs if each)).outputs:
+        for tensor in _operator_use(operator, node, tuple(each for each in inputs if each)).outputs:
             kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
             info = onnx.helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
             ends = [value for value in graph.output if value.name == tensor.name]
@@ -81,7 +81,7 @@ def add_registered(
         else values.file_tensor(name)
         for name in node.input
     ]
-    use = _use(operator, node, tuple(values.tensors[number] for number in inputs))
+    use = _operator_use(operator, node, tuple(values.tensors[number] for number in inputs))
     outputs = [values.opaque_output(name) for name in node.output]
     try:
         values.operators += nodes_of(operator, use, (inputs, outputs), index, values.add)
@@ -89,7 +89,9 @@ def add_registered(
         raise RegisteredOperatorError(str(error), hint=error.hint) from error
 
 
-def _use(operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]) -> OperatorUse:
+def _operator_use(
+    operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]
+) -> OperatorUse:
     import onnx
 
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}

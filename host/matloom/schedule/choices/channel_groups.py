@@ -95,9 +95,10 @@ def tensors_to_group(scheduled: Scheduled, private: Collection[str]) -> frozense
 
 
 def _saved_cycles(segment: Segment, pair: _Pair) -> float:
-    """Return the estimated cycles that two stages save by groups of channels.
+    """Return the estimated cycles that two stages save if they are split by groups of channels.
 
-    Nothing hides the arithmetic of the last group.
+    Whole stages take as long as their weights or their arithmetic, each by itself. Split ones take
+    as long as the larger sum, and no transfer hides the reader's arithmetic on the last group.
     """
     config, stages = segment.config, (pair.producer, pair.reader)
     loads = [segment.machine.transfer_cycles(stage.weight_bytes) for stage in stages]

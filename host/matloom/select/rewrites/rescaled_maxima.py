@@ -114,7 +114,7 @@ def comparison(
 
 
 def _choices(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield the choices to try: a weight, the bias of results, and the bias of the other byte."""
+    """Yield parameters to try: a weight, the bias of results, and the bias of the other byte."""
     # The other byte, at most 256 from its zero point, has fewer than 17 bits on this scale.
     for weight in range(min(127, int(_SUM_LIMIT * ratio / 512)), 0, -1):
         for more in (0, 1, -1, 2, -2):

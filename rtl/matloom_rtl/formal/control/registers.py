@@ -29,10 +29,10 @@ def registers(unit: Registers) -> Claim:
     bus = unit.bus
     for channel in (bus.b, bus.r):
         stays(m, channel)
-    address, word = (_inside(m, channel, bus.b) for channel in (bus.aw, bus.w))
+    address, word = (_is_outstanding(m, channel, bus.b) for channel in (bus.aw, bus.w))
     parts = whitebox.register(name="have_address"), whitebox.register(name="have_word")
     stages = whitebox.register(name="looking"), whitebox.register(name="looked")
-    read = _inside(m, bus.ar, bus.r)
+    read = _is_outstanding(m, bus.ar, bus.r)
     written = _waiting_cycles(m, address & word & ~bus.b.valid)
     looked = _waiting_cycles(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))
     m.d.comb += [
@@ -92,7 +92,7 @@ def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
         ]
 
 
-def _inside(m: Module, request, answer) -> Signal:
+def _is_outstanding(m: Module, request, answer) -> Signal:
     """Return whether a request was taken and its answer was not, given both channels."""
     there = Signal()
     with m.If(request.valid & request.ready):
