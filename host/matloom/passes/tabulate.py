@@ -1,6 +1,7 @@
 """Replaces operators that map bytes one by one by tables of a reference interpreter's results."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from matloom.errors import UserError
 from matloom.ir.attributes import INTERPRETERS, Function, Lookup, Reference
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import run_node
+from matloom.kernels.reference import ReferenceRun, choose
 
 #: Operators of TensorFlow Lite, without a kernel here, that map bytes one by one.
 _ELEMENTWISE = frozenset(
@@ -24,6 +26,10 @@ def tabulate(graph: Graph) -> Graph:
     not installed, or if a result depends on the position of the byte.
     """
     nodes, remarks = [], dict(graph.remarks)
+    opaque = [n for n in graph.nodes if n.op is Op.REFERENCE and _maps_bytes(graph, n)]
+    with suppress(UserError):
+        # All in one process of each interpreter; their answers are kept.
+        choose(graph, opaque)
     for node in graph.nodes:
         table = _table(graph, node) if _maps_bytes(graph, node) else None
         if table is not None:
@@ -67,8 +73,9 @@ def _table(graph: Graph, node: Node) -> Array | None:
     None if the interpreter cannot run, or if a result depends on the position of its byte.
     """
     try:
+        function = _function(graph, node)
         table, backwards = (
-            np.concatenate(list(_results(graph, node, order)))[: len(_BYTES)]
+            np.concatenate(list(_results(graph, node, function, order)))[: len(_BYTES)]
             for order in (_BYTES, _BYTES[::-1])
         )
     except UserError:
@@ -76,7 +83,21 @@ def _table(graph: Graph, node: Node) -> Array | None:
     return table if np.array_equal(table, backwards[::-1]) else None
 
 
-def _results(graph: Graph, node: Node, data: Array) -> Iterator[Array]:
+def _function(graph: Graph, node: Node) -> Callable[[Array], Array]:
+    """Return the function of a node from its input to its output.
+
+    An interpreter is started only once.
+    """
+    if node.op is not Op.REFERENCE:
+        return lambda part: run_node(graph, node, {node.inputs[0]: part})[node.output]
+    run, file = ReferenceRun(graph, node), graph.tensors[node.inputs[-1]].data
+    assert file is not None
+    return lambda part: run.run([part, file])[0]
+
+
+def _results(
+    graph: Graph, node: Node, function: Callable[[Array], Array], data: Array
+) -> Iterator[Array]:
     """Yield the results of the bytes in `data`, in batches of the tensor's size.
 
     The last batch may have more results than there are bytes left.
@@ -84,4 +105,4 @@ def _results(graph: Graph, node: Node, data: Array) -> Iterator[Array]:
     shape, size = graph.tensors[node.output].shape, graph.tensors[node.output].size
     for first in range(0, len(data), size):
         part = np.resize(data[first : first + size], shape)
-        yield run_node(graph, node, {node.inputs[0]: part})[node.output].reshape(-1)[: len(_BYTES)]
+        yield function(part).reshape(-1)[: len(_BYTES)]

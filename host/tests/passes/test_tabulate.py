@@ -1,5 +1,7 @@
 """Functions of a byte that a reference interpreter knows become tables, equal to its results."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from single_operators.model_file import FileNetwork, FileOperator, FileTensor, w
 import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
+from matloom.kernels.reference import ReferenceRun
 from matloom.passes.tabulate import tabulate
 from support.oracles import litert, micro
 
@@ -48,3 +51,19 @@ def test_tables_equal_the_interpreter(names, shape):
 def test_other_types_stay(dtype):
     graph = frontend.load(functions(["GELU"], (1, 8), dtype, zeros=(0, 0, 0)))
     assert [node.op for node in tabulate(graph).nodes] == [Op.REFERENCE]
+
+
+def test_an_interpreter_starts_once_for_each_table(monkeypatch):
+    """A small tensor needs many calls for the results of all bytes."""
+    started = []
+
+    class Counted(ReferenceRun):
+        def __init__(self, graph, node):
+            started.append(node.index)
+            super().__init__(graph, node)
+
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["matloom.passes.tabulate"], "ReferenceRun", Counted)
+    graph = tabulate(frontend.load(functions(["ELU"], (1, 2))))
+    assert [node.op for node in graph.nodes] == [Op.LOOKUP]
+    assert started == [0]

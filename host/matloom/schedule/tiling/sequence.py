@@ -14,6 +14,9 @@ from matloom.schedule.tiling.tiles import Tile
 #: Maximum number of cached orders of a tiling.
 _MAX_CACHED_ORDERS = 4
 
+#: Maximum number of nested iterators: Python limits their depth, and each costs time per slot.
+_MAX_NESTED = 64
+
 
 class Slot(NamedTuple):
     """A tile in program order; `stage` is the index of its stage, `number` its index in the stage.
@@ -166,6 +169,8 @@ def _interleaved_slots(
         for index, distance in enumerate(distances, first):
             producer, reader = tilings[index : index + 2]
             group_slots = _interleave(index, group_slots, producer, reader, distance)
+            if (index + 1 - first) % _MAX_NESTED == 0:
+                group_slots = list(group_slots)
         while len(known) >= _MAX_CACHED_ORDERS:
             del known[next(iter(known))]
         known[key] = _with_spans(segment, first, tilings[first:end], list(group_slots))

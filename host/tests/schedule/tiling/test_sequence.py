@@ -1,3 +1,6 @@
+import itertools
+import sys
+
 import pytest
 
 from matloom.arch.config import PRESETS
@@ -115,3 +118,10 @@ def test_tiles_just_ahead_of_their_reader():
 def test_instructions_that_cannot_follow_wait(last):
     order = _order(_stage(("x",), "a"), _stage(("a",), "b"), last)
     assert order[-4:] == [(2, tile) for tile in range(4)]
+
+
+def test_stages_beyond_the_depth_of_pythons_calls():
+    count = sys.getrecursionlimit() + 100
+    names = ["x", *(f"t{at}" for at in range(count))]
+    order = _order(*(_stage((a,), b) for a, b in itertools.pairwise(names)))
+    assert order == [(stage, tile) for tile in range(4) for stage in range(count)]
