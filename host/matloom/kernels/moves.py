@@ -70,7 +70,7 @@ def pad_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def slice_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """SLICE and STRIDED_SLICE."""
+    """SLICE and STRIDED_SLICE: the elements at regular steps along each axis."""
     attributes = node.attributes_as(Slice)
     result = inputs[0]
     axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
@@ -80,7 +80,7 @@ def slice_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def transpose(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """TRANSPOSE."""
+    """TRANSPOSE: the elements with permuted axes."""
     return np.ascontiguousarray(inputs[0].transpose(node.attributes_as(Transpose).permutation))
 
 

@@ -118,7 +118,7 @@ def _limbs_of(sums: Integers) -> list[Integers]:
 
 
 def convolution(context: NodeInputs) -> list[Integers]:
-    """CONV_2D."""
+    """CONV_2D: products of every tap of the window, summed, with bias, scaled by channel."""
     attributes = context.node.attributes_as(Conv2D)
     image = _pad_with_zeros(_first_input(context, attributes.mode), attributes.padding)
     weights, shape = _factors(context, attributes.mode), context.output.shape
@@ -131,7 +131,7 @@ def convolution(context: NodeInputs) -> list[Integers]:
 
 
 def depthwise(context: NodeInputs) -> list[Integers]:
-    """DEPTHWISE_CONV_2D."""
+    """DEPTHWISE_CONV_2D: products of every tap by channel, summed, with bias, scaled by channel."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     image = _pad_with_zeros(_first_input(context, None), attributes.padding)
     if attributes.depth_multiplier > 1:
@@ -147,7 +147,7 @@ def depthwise(context: NodeInputs) -> list[Integers]:
 
 
 def dense(context: NodeInputs) -> list[Integers]:
-    """FULLY_CONNECTED."""
+    """FULLY_CONNECTED: products by constant or computed weights, with bias, scaled by channel."""
     attributes = context.node.attributes_as(FullyConnected)
     if has_computed_weights(context.node, context.inputs):
         keys = context.without_zero_point(1).astype(np.float64)
@@ -231,7 +231,7 @@ def average_pool(context: NodeInputs) -> list[Integers]:
 
 
 def max_pool(context: NodeInputs) -> list[Integers]:
-    """MAX_POOL_2D."""
+    """MAX_POOL_2D: sums of `peaks` over each window, which stand for the maxima."""
     if context.output.dtype != "int8":
         raise Unproven(f"maximum pooling of {context.output.dtype}")
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
@@ -245,7 +245,7 @@ def max_pool(context: NodeInputs) -> list[Integers]:
 
 
 def reduction(context: NodeInputs) -> list[Integers]:
-    """SUM and MEAN."""
+    """SUM and MEAN: differences from the zero point, summed along axes and scaled."""
     axes = context.node.attributes_as(Reduce).axes
     count = math.prod(context.inputs[0].shape[axis] for axis in axes)
     if not count:

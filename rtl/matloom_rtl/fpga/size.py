@@ -46,7 +46,7 @@ def growth(stored: dict, measured: dict) -> list[str]:
 
 
 def main() -> int:
-    """Check presets, or store their reports; return 1 if one has grown too much, else 0."""
+    """Check or store the area reports of presets; return 1 if one has grown too much, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("presets", nargs="+")
     parser.add_argument("--device", default="ecp5-85k", choices=DEVICES)
