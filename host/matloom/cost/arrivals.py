@@ -27,13 +27,13 @@ class Commands:
     def __init__(self, machine: Machine, size: int) -> None:
         self._machine, self._left = machine, size - READ_AHEAD
         self._size = min(machine.config.burst_beats * machine.config.bus_bytes, LONGEST_BURST)
-        self._burst = machine.transfer_cycles(self._size)
-        self._whole = round(self._burst)
+        self._burst_cycles = machine.transfer_cycles(self._size)
+        self._rounded_burst_cycles = round(self._burst_cycles)
         #: Arrival time of each byte of a burst, relative to its start.
         self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
         #: Time at which each burst begins to arrive.
         self._begins = [
-            machine.command_latency + number * self._burst
+            machine.command_latency + number * self._burst_cycles
             for number in range(READ_AHEAD // self._size)
         ]
         self._room = self._size
@@ -54,8 +54,8 @@ class Commands:
             self._room += self._size
             place = time + loads.cycles_outstanding(time)
             begins = max(time + self._machine.command_latency, place, self._begins[-1])
-            self._begins.append(max(begins, self._begins[-1] + self._burst))
-            beats = self._whole
+            self._begins.append(max(begins, self._begins[-1] + self._burst_cycles))
+            beats = self._rounded_burst_cycles
             if self._left < self._size:
                 beats = round(self._machine.transfer_cycles(self._left))
             loads.insert_commands(round(begins), beats)

@@ -55,7 +55,7 @@ def _find_split(graph: Graph, layer: Node) -> tuple[list[tuple[int, slice]], set
             number = readers[0].output
             continue
         parts = _split_ranges(graph, readers, number)
-        return None if parts is None else _channels(graph, layer, number, parts, places)
+        return None if parts is None else _channel_ranges(graph, layer, number, parts, places)
     return None
 
 
@@ -85,7 +85,7 @@ def _split_ranges(
     }
 
 
-def _channels(
+def _channel_ranges(
     graph: Graph,
     layer: Node,
     number: int,

@@ -41,7 +41,7 @@ class FloatMultiply(wiring.Component):
     """
 
     def __init__(self, formats: tuple[str, ...]):
-        self._ranges = self.latency_of(formats) > 2
+        self._may_leave_range = self.latency_of(formats) > 2
         super().__init__({"a": In(OPERAND), "b": In(OPERAND), "o": Out(FP32_LAYOUT)})
 
     @staticmethod
@@ -66,7 +66,7 @@ class FloatMultiply(wiring.Component):
         # One bit below both is the carry, in a single chain.
         raised_two, bias = Cat(two, raised).as_signed(), Cat(two, Const(-FP32.bias, 11))
         m.d.comb += exponent.eq((raised_two + bias.as_signed())[1:])
-        if self._ranges:
+        if self._may_leave_range:
             exponent = register(m, exponent, "exponent_2")
             fraction = register(m, fraction, "fraction_2")
             fraction, exponent, above = self._denormalise(m, fraction, exponent)
