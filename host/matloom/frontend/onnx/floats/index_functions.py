@@ -48,10 +48,10 @@ class IndexFunctions:
             made = IndexFunction.of_input(name, values.shape(name), dtype, counts[name])
             self._found[name] = made
 
-    def convert(self, node: FileNode) -> bool:
-        """Convert an operator that reads indices or functions of them; return whether it did.
+    def convert(self, node: FileNode) -> FileNode | None:
+        """Convert an operator that reads indices or functions of them.
 
-        If it did not, its inputs are converted, and it is an operator on floats.
+        Returns None if it did, otherwise an operator on floats, whose inputs are converted.
 
         Raises
         ------
@@ -60,21 +60,22 @@ class IndexFunctions:
         """
         given = {name: self._found[name] for name in node.inputs if name in self._found}
         if not given:
-            return False
+            return node
         if node.op == "Shape":
             self._values.constants[node.output] = node.sizes(given[node.source].shape)
-            return True
-        if self._evaluate(node, given):
-            return True
-        if node.op == "Gather" and node.source not in given:
+        elif self._evaluate(node, given):
+            pass
+        elif node.op == "Gather" and node.source not in given:
             self._gather(node, given[node.inputs[1]])
-            return True
-        if node.op == "Where" and node.source in given:
+        elif node.op == "Where" and node.source in given:
             self._choose(node, given)
-            return True
-        for name in given:
-            self.look_up(name)
-        return False
+        else:
+            if node.op == "Attention" and node.input(3) in given:
+                node = self._exclude(node, given[node.input(3)])
+            for name in node.inputs:
+                self.look_up(name)
+            return node
+        return None
 
     def look_up(self, name: str) -> None:
         """Convert a value to a tensor of numbers if it is a function of an index.
@@ -144,6 +145,21 @@ class IndexFunctions:
         terms = tuple(name for name in both if name)
         op = "Add" if len(terms) > 1 else "Identity"
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
+
+    def _exclude(self, node: FileNode, mask: _Function) -> FileNode:
+        """Return an Attention whose mask has numbers to add to scores, instead of bools."""
+        parts = mask.parts if isinstance(mask, JointFunction) else (mask,)
+        if any(part.values.dtype != bool for part in parts):
+            return node
+        name = f"{node.output}/mask"
+        numbers = {"zero": np.array(0, np.float32), "least": np.array(_EXCLUDED)}
+        choice = replace(
+            node, op="Where", inputs=("mask", "zero", "least"), outputs=(name,), options={}
+        )
+        made = combine(choice, {"mask": mask}, numbers)
+        assert made is not None
+        self._found[name] = made
+        return replace(node, inputs=(*node.inputs[:3], name, *node.inputs[4:]))
 
     def _term(self, node: FileNode, place: int, given: Mapping[str, _Function]) -> str:
         """Return the name of an operand of Where with zeros where it is not chosen.

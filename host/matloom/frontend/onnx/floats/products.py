@@ -8,8 +8,9 @@ import numpy as np
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.values import FloatValues
+from matloom.frontend.onnx.move_options import MOST_JOINED
 from matloom.frontend.onnx.values import in_file_order
-from matloom.ir.attributes import Arithmetic, BatchMatmul, FullyConnected, Softmax
+from matloom.ir.attributes import Arithmetic, Axis, BatchMatmul, FullyConnected, Softmax
 from matloom.ir.graph import Op
 
 #: Number that is added to a score that a mask excludes.
@@ -89,13 +90,18 @@ def _attention(values: FloatValues, node: FileNode) -> None:
         for place, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
     )
     tensors = values.builder.tensors
-    if tensors[queries].shape[1] != tensors[keys].shape[1]:
-        raise Unsupported("has fewer heads of keys than of queries")
+    count = tensors[queries].shape[1] // tensors[keys].shape[1]
+    keys, others = (_repeat(values, number, count) for number in (keys, others))
     size = tensors[queries].shape[-1]
     factor = float(node.options.get("scale", 1 / math.sqrt(size)))
     kind = BatchMatmul(adj_x=False, adj_y=True)
     scores = values.add(Op.BATCH_MATMUL, [queries, keys], kind)
     scores = values.add(Op.MUL, [scores, values.number(factor)], Arithmetic())
+    if node.input(3) and not values.is_constant(node.input(3)):
+        name = f"{node.output}/scores"
+        values.hold(name, in_file_order(_HEADS_RANK), scores)
+        operands = values.operands([name, node.input(3)], in_file_order(_HEADS_RANK))
+        scores = values.add(Op.ADD, operands, Arithmetic())
     for mask in _masks(values, node, tensors[scores].shape[-2:]):
         scores = values.add(Op.ADD, [scores, mask], Arithmetic())
     shares = values.add(Op.SOFTMAX, [scores], Softmax(beta=1.0))
@@ -130,16 +136,28 @@ def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
     return values.in_file_order(f"{node.output}/{place}")
 
 
+def _repeat(values: FloatValues, number: int, count: int) -> int:
+    """Return the tensor number of heads of keys or values, repeated for `count` queries each."""
+    images, heads, positions, channels = values.builder.tensors[number].shape
+    if count == 1:
+        return number
+    if count > MOST_JOINED:
+        raise Unsupported(f"has {count} heads of queries for each of keys, more than {MOST_JOINED}")
+    flat = values.add(Op.RESHAPE, [number], shape=(images, heads, 1, positions * channels))
+    copies = values.add(Op.CONCATENATION, [flat] * count, Axis(axis=2))
+    return values.add(Op.RESHAPE, [copies], shape=(images, heads * count, positions, channels))
+
+
 def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
-    """Return the tensor numbers of the masks to add to scores of shape (..., rows, columns).
+    """Return the tensor numbers of constant masks to add to scores of shape (..., rows, columns).
 
     Raises
     ------
     Unsupported
-        A mask is computed, or all keys of a query are excluded.
+        They exclude all keys of a query.
     """
     masks = []
-    if node.input(3):
+    if values.is_constant(node.input(3)):
         data = values.constant(node.input(3))
         masks.append(np.where(data, np.float32(0), _MASKED_SCORE) if data.dtype == bool else data)
     if node.options.get("is_causal", 0):

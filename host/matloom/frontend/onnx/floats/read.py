@@ -130,8 +130,10 @@ class _Reader:
         if self._is_folded(node):
             return
         try:
-            if indices.convert(node):
+            left = indices.convert(node)
+            if left is None:
                 return
+            node = left
             if node.op == "Shape":
                 values.constants[node.output] = node.sizes(values.shape(node.source))
                 return
