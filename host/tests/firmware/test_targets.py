@@ -61,7 +61,7 @@ def example(tmp_path):
 def test_example_runs_on_the_chip(example):
     folder = firmware.FIRMWARE
     sources = [*(folder / "driver").glob("*.c"), folder / "tests" / "simulator.c"]
-    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wa,--noexecstack"]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings"]
     command += ["-I", folder / "include", "-I", folder / "examples"]
     command += ["main.c", "network.S", *sources, "-ldl", "-o", "digits"]
     subprocess.run([str(word) for word in command], cwd=example, check=True)
