@@ -17,6 +17,7 @@ import click
 import numpy as np
 
 from matloom.cli.worker_options import Workers, worker_options
+from matloom.terminal.tables import count_text
 from matloom.workers import in_order
 from support.network_seeds import outcomes
 from support.own_process import in_own_process
@@ -76,9 +77,10 @@ def main(
             click.echo(f"{len(operators)} networks in {done:.0f} s, {wrong} failures", err=True)
         if seconds and time.time() - start > seconds:
             break
+    tried, spent = count_text(len(operators), "network"), time.time() - start
     click.echo(
-        f"{len(operators)} networks from seed {first} in {time.time() - start:.0f} s: median of "
-        f"operators {int(np.median(operators))}, {sum(n >= 80 for n in operators)} of 80 or more; "
+        f"{tried} from seed {first} in {spent:.0f} s: median of operators "
+        f"{int(np.median(operators))}, {sum(n >= 80 for n in operators)} of 80 or more; "
         f"{wrong} failures, {len(long)} given up"
     )
     raise SystemExit(wrong > 0)

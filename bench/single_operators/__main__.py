@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from matloom.cli.worker_options import Workers, worker_options
+from matloom.terminal.tables import count_text
 from matloom.workers import run_as_completed
 from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
@@ -20,7 +21,12 @@ _SEEDS_PER_TASK = 25
 @click.command()
 @click.option("--first", default=0, help="The first seed.")
 @click.option("--count", default=2000, help="How many seeds.")
-@click.option("--operator", type=click.Choice(list(OPERATORS)), help="Of this operator alone.")
+@click.option(
+    "--operator",
+    type=click.Choice(list(OPERATORS)),
+    metavar="NAME",
+    help="Of this operator alone, such as CONV_2D.",
+)
 @click.option("--plain", is_flag=True, help="Without oddities.")
 @click.option("--config", default="nano", help="The engine.")
 @click.option("--save", type=click.Path(path_type=Path), help="A folder for files that fail.")
@@ -55,7 +61,7 @@ def main(
                     path = save / f"{verdict.case.seed}.tflite"
                     path.write_bytes(verdict.case.content)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    click.echo(f"{count} files in {time.monotonic() - begin:.0f} s: {counts}")
+    click.echo(f"{count_text(count, 'file')} in {time.monotonic() - begin:.0f} s: {counts}")
     sys.exit(failed)
 
 
