@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.kernels import kernel_of
 from matloom.kernels.reference import ReferenceRun
@@ -23,7 +25,9 @@ def run_node(graph: Graph, node: Node, values: Mapping[int, Array]) -> dict[int,
     if node.op is Op.REFERENCE:
         results: Array | tuple[Array, ...] = ReferenceRun(graph, node).run(inputs)
     else:
-        results = kernel_of(node, inputs)(graph, node, inputs)
+        # Numbers of a network may overflow, or be infinite or NaN, as in the interpreters.
+        with np.errstate(all="ignore"):
+            results = kernel_of(node, inputs)(graph, node, inputs)
     arrays = results if isinstance(results, tuple) else (results,)
     return dict(zip(node.outputs, arrays, strict=True))
 

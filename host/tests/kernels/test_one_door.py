@@ -21,6 +21,7 @@ from matloom.ir.attributes import (
     Axis,
     Conv2D,
     FullyConnected,
+    LeakyRelu,
     Pad,
     Pool2D,
     Reduce,
@@ -746,3 +747,23 @@ def test_reductions_of_a_scalar(op, axes):
     numbers = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[1]]
     model.buffers[numbers.buffer].data = np.array(axes, np.int32).view(np.uint8)
     check(pack(model))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("op", "attributes", "shape"),
+    [
+        (Op.HARD_SWISH, None, (1, 8)),
+        (Op.LEAKY_RELU, LeakyRelu(alpha=3.0), (1, 8)),
+        (Op.MEAN, Reduce(axes=(1,), keep_dims=True), (1, 1)),
+        (Op.SUM, Reduce(axes=(1,), keep_dims=True), (1, 1)),
+    ],
+)
+def test_numbers_that_overflow_or_are_none(op, attributes, shape):
+    x = Tensor(name="x", shape=(1, 8), dtype="float32", quantisation=None, data=None)
+    y = replace(x, name="y", shape=shape)
+    content = write_tflite(one(op, [x], y, attributes))
+    for ends in ([3e38, 3e38], [-np.inf, 1.0], [np.inf, -np.inf], [np.nan, 0.0]):
+        given = np.resize(np.array(ends, np.float32), (1, 8))
+        with matloom.load(content, device="model", config="nano", check="none") as session:
+            np.testing.assert_array_equal(session.run(given), micro(content, [given], 1)[0])
