@@ -148,7 +148,7 @@ class _MaskSums:
         self._joint: dict[tuple[object, ...], int] = {}
 
     def graph(self) -> Graph:
-        """Return the graph with new sums."""
+        """Return the graph with its sums of scores and masks rewritten."""
         for node in self._graph.nodes:
             self._add(node)
         return replace(self._graph, tensors=self._tensors, nodes=tuple(self._nodes))

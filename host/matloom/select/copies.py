@@ -86,9 +86,9 @@ def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def split_into_planes(count: int) -> tuple[int, int]:
-    """Split `count` rows into images of equal size; return the images and the rows of each.
+    """Return the number of equal images into which `count` rows are split, and the rows of each.
 
-    An image has as many rows as possible that one EXEC can count.
+    The number of rows of an image is the largest divisor of `count` that one EXEC can count.
     """
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
