@@ -86,7 +86,7 @@ class Rows(wiring.Component):
         with m.If(working):
             m.d.sync += [external.eq(~external), self.o.valid.eq(external)]
         kind = self._count(m, working & external, end)
-        self._add(m, working, external, kind, fill)
+        self._compute_address(m, working, external, kind, fill)
         return m
 
     def _count(self, m: Module, done, end) -> dict:
@@ -121,7 +121,7 @@ class Rows(wiring.Component):
                 m.d.sync += plane.eq(Mux(last_plane, 0, plane) + 1)
         return kind
 
-    def _add(self, m: Module, working, external, kind: dict, fill):
+    def _compute_address(self, m: Module, working, external, kind: dict, fill):
         """Compute an address: that of the instruction, or that of an earlier row plus a step.
 
         The address is registered in the row, and stored in memory in the next cycle, before it is

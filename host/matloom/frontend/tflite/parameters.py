@@ -121,7 +121,7 @@ def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
 
 
-def _split_sizes(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     shape = inputs[0].shape
     sizes = _parameter("sizes", inputs, 1)
     axis = _axis(_single_parameter("axis", inputs, 2), len(shape))
@@ -226,7 +226,7 @@ PARAMETER_READERS: dict[Op, Reader] = {
     Op.RESIZE_NEAREST_NEIGHBOR: _resize,
     Op.SLICE: _slice,
     Op.SPLIT: _split,
-    Op.SPLIT_V: _split_sizes,
+    Op.SPLIT_V: _split_v,
     Op.STRIDED_SLICE: _strided_slice,
     Op.SUM: _reduce,
     Op.TRANSPOSE: _transpose,
