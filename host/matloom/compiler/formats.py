@@ -6,6 +6,7 @@ from matloom.compiler.values import Job
 from matloom.ir.graph import Graph, Op
 from matloom.passes.choose_modes import MODES
 from matloom.passes.lower_precision import lower_precision
+from matloom.passes.signed_bytes import store_signed_bytes
 from matloom.schedule import CompileError
 from matloom.select.partition import HostRun, Partition
 
@@ -13,11 +14,14 @@ from matloom.select.partition import HostRun, Partition
 def choose_formats(graph: Graph, job: Job) -> Graph:
     """Return the graph in the precision of the job, except for the layers in `job.unlowered`.
 
+    Bytes are stored as int8 where results stay the same.
+
     Raises
     ------
     CompileError
         The engine does not support a number format, so layers would lose accuracy for no gain.
     """
+    graph = store_signed_bytes(graph)
     if job.precision is None:
         return graph
     graph = lower_precision(graph, job.precision, job.unlowered)

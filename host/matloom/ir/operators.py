@@ -102,7 +102,7 @@ def _binary(*types: str) -> frozenset[str]:
 
 
 #: Types of layers with multipliers and shifts as an input (`scales.channel_multipliers`).
-_RESCALED = frozenset({"int8 int8 int32 int32 -> int8"})
+_RESCALED = frozenset({"int8 int8 int32 int32 -> int8", "int8 uint8 int32 int32 -> int8"})
 _WEIGHTED = frozenset(
     {
         *("int8 int8 int32 -> int8", "int8 int8 -> int8"),
@@ -110,6 +110,8 @@ _WEIGHTED = frozenset(
         *("uint8 uint8 int32 -> uint8", "uint8 uint8 -> uint8"),
     }
 )
+#: Types of layers of uint8 whose data is stored as int8 (`passes.signed_bytes`).
+_SIGNED_DATA = frozenset({"int8 uint8 int32 -> int8", "int8 uint8 -> int8"})
 _ROUNDED = frozenset(f"float32 -> {name}" for name in STORAGE.values())
 #: Types of layers that read data stored in a narrow floating-point format, with weights in float32.
 #: The host has no kernels for these.
@@ -189,14 +191,14 @@ OPERATORS = {
         attributes=Conv2D,
         types=frozenset().union(
             *(_WEIGHTED, _RESCALED, _WORDS, _SHORT_SUMS, _NARROWED, _SUMS, _WIDENED, _HYBRID),
-            LOWERED,
+            *(LOWERED, _SIGNED_DATA),
         ),
         shape=convolution_shape,
         weight_axis=0,
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
         attributes=DepthwiseConv2D,
-        types=_WEIGHTED | _RESCALED | _WORDS | _NARROWED,
+        types=_WEIGHTED | _RESCALED | _WORDS | _NARROWED | _SIGNED_DATA,
         shape=depthwise_shape,
         weight_axis=3,
     ),

@@ -96,7 +96,7 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
         data.scale,
         weights.quantisation.scale,
         output.scale,
-        short=output.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED,
+        short=weights.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED,
         wide=sums_are_wide(graph, node),
     )
     channels = output.shape[-1]

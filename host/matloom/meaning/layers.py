@@ -45,10 +45,13 @@ _Floats = NDArray[np.float64]
 
 
 def _weights(context: NodeInputs) -> NDArray[Any]:
-    data = context.inputs[1].data
-    if data is None:
+    """Return constant weights; those of uint8 minus their zero point."""
+    tensor = context.inputs[1]
+    if tensor.data is None:
         raise Unproven("weights that are computed")
-    return data
+    if tensor.dtype == "uint8":
+        return tensor.data.astype(np.int16) - tensor.zero_point
+    return tensor.data
 
 
 def _first_input(context: NodeInputs, mode: str | None) -> _Floats:

@@ -1,6 +1,6 @@
 """Builds the stages of dense and depthwise convolutions from window, filters, bias and scales."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
+from matloom.select.constant import Constant
 from matloom.select.depthwise_windows import depthwise_window, streamed_vectors, widest_tile
 from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
@@ -20,6 +21,7 @@ from matloom.select.packing import pack_positions
 from matloom.select.requantisation import Requantisation
 from matloom.select.shared_tails import share_tails
 from matloom.select.stage import ArrayStage
+from matloom.select.two_parts import TwoParts
 from matloom.select.used_channels import used_channels
 from matloom.select.weights import (
     block_diagonal,
@@ -50,7 +52,8 @@ class Convolution:
         Its depth is in input elements for a depthwise convolution, else in bytes (an int16 element
         has two).
     filters:
-        int8, (channels, rows, columns, depth), or depthwise (rows, columns, output channels).
+        int8, or int16 of nine bits: (channels, rows, columns, depth), or depthwise (rows, columns,
+        output channels).
     bias:
         int32 (channels,).
     macs:
@@ -100,6 +103,14 @@ class Convolution:
     def input_element_bytes(self) -> int:
         """Size in bytes of an input element."""
         return 2 if self.mode == "i16xi8" else 1
+
+    @property
+    def parts(self) -> tuple[np.ndarray, ...]:
+        """The filters as one int8 array, or as two whose sum they are."""
+        if self.filters.dtype == np.int8:
+            return (self.filters,)
+        first = np.clip(self.filters, -128, 127)
+        return first.astype(np.int8), (self.filters - first).astype(np.int8)
 
     @property
     def all_macs(self) -> int:
@@ -170,7 +181,9 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         rows_follow = layer.place is None
         window, pack = pack_positions(window, channels, block, config, rows_follow=rows_follow)
     shift = window.stride_x * window.depth
-    matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
+    cut = partial(run_matrices, single_run=single_run, pack=pack, shift=shift)
+    parts = list(map(cut, layer.parts))
+    matrices = parts[0]
     loop_nest = LoopNest(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,
@@ -183,28 +196,42 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pad_left_bytes=window.pad_left * window.depth,
         pad_value=layer.input_zero,
     )
-    if window.kernel_width == pack == 1:
+    if window.kernel_width == pack == len(parts) == 1:
         loop_nest, matrices = used_channels(
             loop_nest, matrices, config.rows, block, layer.input_element_bytes
         )
+        parts = [matrices]
     sums = layer.filters.astype(np.int64).sum(axis=(1, 2, 3))
     return layer.stage(
         window,
         pack,
         block,
         loop_nest=loop_nest,
-        weights=_weights(layer, matrices, loop_nest, window),
+        weights=_weights(layer, parts, loop_nest, window),
         params=layer.params(sums, channels, pack, accumulators),
     )
 
 
-def _weights(layer: Convolution, matrices: np.ndarray, nest: LoopNest, window: Window) -> Operand:
-    """Return the weights of a dense convolution, packed from the `matrices` of `run_matrices`."""
+def _weights(
+    layer: Convolution, parts: Sequence[np.ndarray], nest: LoopNest, window: Window
+) -> Operand:
+    """Return the weights of a dense convolution, packed from `run_matrices` of its parts."""
     config, narrow = layer.config, layer.mode in NARROW_MODES
-    weights = constant_weights(weight_tiles(matrices, config, narrow=narrow), layer.mode, config)
-    if layer.mode != "i8xi8" or layer.place is not None:
+    tiles = [weight_tiles(matrices, config, narrow=narrow) for matrices in parts]
+    weights = _operand(tiles, nest, layer)
+    if not isinstance(weights, Constant) or layer.mode != "i8xi8" or layer.place is not None:
         return weights
     return share_tails(weights, nest, window, config)
+
+
+def _operand(parts: Sequence[np.ndarray], nest: Walk, layer: Convolution) -> Constant | TwoParts:
+    """Return the weights from the tiles of the parts of the filters."""
+    first, *others = [constant_weights(tiles, layer.mode, layer.config) for tiles in parts]
+    if not others:
+        return first
+    fields = nest.fields((0, 1), (0, 1), 0)
+    column, columns = fields["blocks"], fields["kernel_cols"]
+    return TwoParts(first=first, second=others[0], column_steps=column, row_steps=columns * column)
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:
@@ -231,12 +258,13 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         )
     loop_nest: Walk
     if sliding is not None:
-        loop_nest, weights = sliding, sliding.tiles(filters, config)
+        loop_nest = sliding
+        tiles = [sliding.tiles(part, config) for part in layer.parts]
     else:
         span = word * config.columns // multiplier
         blocks = -(-span // config.rows)
         loop_nest = tap_loop_nest(in_bytes, layer.input_zero, blocks=blocks, oc_step=span)
-        weights = block_diagonal(filters, window.depth, config, word=word)
+        tiles = [block_diagonal(part, window.depth, config, word=word) for part in layer.parts]
     sums = filters.astype(np.int64).sum(axis=(0, 1))
     return layer.stage(
         in_bytes,
@@ -244,7 +272,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         config.columns,
         None if sliding is None else widest_tile(sliding),
         loop_nest=loop_nest,
-        weights=constant_weights(weights, layer.mode, config),
+        weights=_operand(tiles, loop_nest, layer),
         params=layer.params(sums, channels, 1, 1),
     )
 

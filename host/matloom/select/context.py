@@ -120,8 +120,23 @@ class Context:
 
     @property
     def filters(self) -> Array:
-        """Filters of a layer, its second input; raise `NotOnEngine` if they are computed."""
-        return self.constant(1)
+        """Filters of a layer, its second input; int16 if they have nine bits.
+
+        Filters of uint8 have their zero point subtracted.
+
+        Raises
+        ------
+        NotOnEngine
+            They are computed, or are not the sums of two int8 numbers.
+        """
+        filters, tensor = self.constant(1), self.inputs[1]
+        if tensor.dtype != "uint8":
+            return filters
+        centred: Array = filters.astype(np.int16) - np.int16(tensor.zero_point)
+        if centred.max() > 2 * np.iinfo(np.int8).max:
+            raise NotOnEngine("a weight is more than 254 above its zero point")
+        narrow: Array = centred.astype(np.int8)
+        return narrow if (narrow == centred).all() else centred
 
     def check_words(self) -> None:
         """Raise `NotOnEngine` unless all tensors are int8, or int16 that the engine supports.

@@ -196,7 +196,7 @@ def _dense_convolution(
         )
 
     tensor, zero = context.input_and_output[0], context.inputs[0].zero_point
-    if not context.external:
+    if not context.external or filters.dtype != np.int8:
         return make(window, filters, tensor)
     return fastest(
         make, window=window, filters=filters, tensor=tensor, zero=zero, machine=context.machine

@@ -2,64 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import MODES
+from matloom.select.constant import Constant
 from matloom.select.layout.panels import Panels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constant:
-    """Weights known at compile time; LOAD reads them from the image of constants.
-
-    Members
-    -------
-    tiles:
-        uint8 (output blocks, steps, bytes of a tile), in the order of the loops.
-    """
-
-    tiles: np.ndarray = field(repr=False)
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes of all tiles."""
-        return self.tiles.nbytes
-
-    @property
-    def steps(self) -> int:
-        """Number of steps of an output block that have tiles of their own."""
-        return int(self.tiles.shape[1])
-
-    @property
-    def tile_bytes(self) -> int:
-        """Size of a tile in bytes."""
-        return int(self.tiles.shape[2])
-
-    @property
-    def block_bytes(self) -> int:
-        """Size in bytes of the tiles of an output block."""
-        return self.steps * self.tile_bytes
-
-    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the size in bytes of a chunk of `blocks` output blocks.
-
-        It has their steps from `first_step` to `end_step` (exclusive).
-        """
-        return blocks * (end_step - first_step) * self.tile_bytes
-
-    def of_blocks(self, blocks: slice) -> "Constant":
-        """Return the weights of some output blocks."""
-        return Constant(tiles=self.tiles[blocks])
-
-    def tile(self, block: int, step: int) -> bytes:
-        """Return the tile of an output block and a step."""
-        return bytes(self.tiles[block, step])
-
-    def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the tiles of a range of output blocks and of steps, block by block."""
-        return self.tiles[blocks, steps].tobytes()
+from matloom.select.two_parts import TwoParts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +30,7 @@ class SharedTail:
 
     whole: Constant
     tails: np.ndarray = field(repr=False)
+    passes: ClassVar[int] = 1
 
     @property
     def nbytes(self) -> int:
@@ -105,15 +57,15 @@ class SharedTail:
         """Size in bytes of all steps of an output block."""
         return self.whole.block_bytes + self.tail_bytes
 
-    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
-        """Return the size in bytes of a chunk of `blocks` output blocks.
+    def chunk_bytes(self, blocks: slice, steps: slice) -> int:
+        """Return the size in bytes of the chunk of a range of output blocks and of steps.
 
-        It has their steps from `first_step` to `end_step` (exclusive). The rows of the last step
-        take a tile at least, because EXEC reads whole tiles.
+        The rows of the last step take a tile at least, because EXEC reads whole tiles.
         """
-        whole = self.whole.chunk_bytes(blocks, first_step, min(end_step, self.whole.steps))
-        tails = max(blocks * self.tail_bytes, self.tile_bytes)
-        return whole + (tails if end_step == self.steps else 0)
+        count, end = blocks.stop - blocks.start, min(steps.stop, self.whole.steps)
+        whole = self.whole.chunk_bytes(blocks, slice(steps.start, end))
+        tails = max(count * self.tail_bytes, self.tile_bytes)
+        return whole + (tails if steps.stop == self.steps else 0)
 
     def of_blocks(self, blocks: slice) -> "SharedTail":
         """Return the weights of some output blocks."""
@@ -220,7 +172,7 @@ class Computed:
         at = image * self.layout.image_bytes if self.layout.images > 1 else 0
         return at + block * self.block_bytes + step * self.tile_bytes
 
-    def chunk_bytes(self, blocks: int, first_step: int, end_step: int) -> int:
+    def chunk_bytes(self, blocks: slice, steps: slice) -> int:
         """Return the size in bytes of the constants, which all blocks and steps share."""
         return len(self.constants)
 
@@ -229,7 +181,7 @@ class Computed:
         return self.constants
 
 
-Operand = Constant | SharedTail | Computed
+Operand = Constant | SharedTail | TwoParts | Computed
 
 
 def same_weights(tile: np.ndarray, blocks: int) -> Constant:

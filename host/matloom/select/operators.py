@@ -161,12 +161,25 @@ def _check(stage: Stage, config: Config) -> None:
         raise NotOnEngine(f"a step must read at most {maximum} bytes of input, not {minimum}")
 
 
+def _makes_input_signed(node: Node, graph: Graph) -> bool:
+    """Return whether a node only stores an input of the network, of uint8, as int8: 128 less."""
+    if node.op is not Op.QUANTIZE or node.inputs[0] not in graph.inputs:
+        return False
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    if (data.dtype, output.dtype) != ("uint8", "int8"):
+        return False
+    return data.scale == output.scale and data.zero_point == output.zero_point + 128
+
+
 def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
     """Return the function that builds an operator's stages; raise `NotOnEngine` for its types."""
     if node.op is Op.MATRIX_PRODUCT:
         return matrix_product
     if node.op not in _STAGES:
         raise NotOnEngine(f"the engine has no {node.op}")
+    if _makes_input_signed(node, graph):
+        # A table takes a pass over the input.
+        raise NotOnEngine("the host subtracts 128 from an input")
     input_type = graph.tensors[node.inputs[0]].dtype
     if input_type == "float32" and node.op in _FLOAT_STAGES:
         return _FLOAT_STAGES[node.op]
@@ -186,7 +199,7 @@ def _external_tensors(graph: Graph) -> Iterator[int]:
     for node in graph.nodes:
         if node.op is Op.QUANTIZE:
             types = [graph.tensors[number].dtype for number in (node.inputs[0], node.output)]
-            if types == ["float32", "int8"]:
+            if types == ["float32", "int8"] or _makes_input_signed(node, graph):
                 yield node.output
 
 

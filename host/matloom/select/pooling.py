@@ -7,12 +7,13 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.numerics import Rounding, reciprocal
+from matloom.select.constant import Constant
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window, widest_tile
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
-from matloom.select.operand import Constant, constant_weights, same_weights
+from matloom.select.operand import constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import SlidingWindow

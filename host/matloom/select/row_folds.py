@@ -13,10 +13,11 @@ from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
 from matloom.cost import step_cycles
 from matloom.ir.names import derived_name
+from matloom.select.constant import Constant
 from matloom.select.grouped_rows import GroupedRows
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding
-from matloom.select.operand import Constant, join_steps
+from matloom.select.operand import join_steps
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.ir.graph import Array
+from matloom.select.constant import Constant
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Constant, Operand, SharedTail
+from matloom.select.operand import Operand, SharedTail
 from matloom.select.window import Window
 
 #: Minimum cycles of the bus that a shared tile must save, as its EXEC takes some 30 to dispatch.

@@ -8,12 +8,12 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import Array
 from matloom.kernels.two_slopes import TwoSlopes, rows_of
+from matloom.select.constant import Constant
 from matloom.select.context import Context, add_bias_only
 from matloom.select.copies import row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, Rows
-from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 

@@ -64,7 +64,7 @@ def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
     The result has the axes (output channels, rows, columns, depth).
     """
     rows, columns, channels = filters.shape
-    dense = np.zeros((channels, rows, columns, depth), np.int8)
+    dense = np.zeros((channels, rows, columns, depth), filters.dtype)
     index = np.arange(channels)
     dense[index, :, :, index * depth // channels] = filters.transpose(2, 0, 1)
     return dense

@@ -18,8 +18,8 @@ from matloom.program.verify import VerifyError
 from matloom.schedule.check import buffers_of, check_addresses, check_order, check_tiles
 from matloom.schedule.plan import Buffer
 from matloom.select.check import check_stages
+from matloom.select.constant import Constant
 from matloom.select.layout.dense import Dense
-from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, VectorStage
 from matloom.verification.random_layers import random_layer
 from matloom.verification.random_operators import KINDS, Instances

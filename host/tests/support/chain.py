@@ -230,7 +230,8 @@ def exact_programs(graph: Graph, config: Config, seeds: Iterable[int | None]) ->
         A result differs.
     """
     noise = np.random.default_rng(0)
-    given = noise.integers(-128, 128, graph.tensors[0].shape).astype(np.int8)
+    source = graph.tensors[0]
+    given = noise.integers(-128, 128, source.shape).astype(np.int8).astype(source.dtype)
     expected, programs = interpret(graph, {0: given}), []
     for seed in seeds:
         program = compile_network(graph, config, CompileOptions(tiling_seed=seed))

@@ -15,9 +15,10 @@ from matloom.ir.names import derived_name
 from matloom.schedule import tuning
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
+from matloom.select.constant import Constant
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, as_loop_nest
-from matloom.select.operand import Computed, Constant, SharedTail
+from matloom.select.operand import SharedTail
 from matloom.select.post_input import SharedSums
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
@@ -153,7 +154,7 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
     own = nest.oc_step == 0 and not other
     whole = grid.block_bytes == config.columns and stage.output_layout.row_stride == 1
     by_channel = stage.table is not None and stage.table.ndim > 1
-    constant = not isinstance(stage.weights, Computed) and stage.mode == "i8xi8"
+    constant = isinstance(stage.weights, Constant | SharedTail) and stage.mode == "i8xi8"
     plain = single and grid.images == 1 and own and whole and constant and not by_channel
     return stage if plain else None
 
@@ -211,7 +212,7 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
 
 def _constants(stage: ArrayStage) -> Constant | SharedTail:
     """Return the weights of a stage whose weights are constant."""
-    assert not isinstance(stage.weights, Computed)
+    assert isinstance(stage.weights, Constant | SharedTail)
     return stage.weights
 
 

@@ -25,8 +25,7 @@ def chunk_addresses(
     elif index in plan.param_buffers:
         params = plan.param_buffers[index].address + tile.first_block * param_bytes
     else:
-        blocks = chunk.end_block - chunk.first_block
-        weight_bytes = stage.weights.chunk_bytes(blocks, chunk.first_step, chunk.end_step)
+        weight_bytes = stage.weights.chunk_bytes(chunk.blocks, chunk.steps)
         params = base + weight_bytes + offset * param_bytes
     # Without parameters the address is ignored; it might be the end of the scratchpad.
     return weights, params if param_bytes else 0

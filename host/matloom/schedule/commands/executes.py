@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.schedule.commands.products import product_executes
+from matloom.schedule.commands.second_parts import second_parts
 from matloom.schedule.commands.shared_tails import shared_tail_executes
 from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.operand import SharedTail
 from matloom.select.stage import ArrayStage
+from matloom.select.two_parts import TwoParts
 
 
 def executes(
@@ -27,11 +29,20 @@ def executes(
         constants = 0 if held is None else held.address
         yield from product_executes(stage, tile, fields, constants, config)
         return
-    if isinstance(stage.weights, SharedTail):
+    tiles = [(tile, fields)]
+    if isinstance(stage.weights, SharedTail | TwoParts):
         chunk = plan.tilings[plan.slots[number].stage].chunks[tile.chunk]
         address = plan.weights[number].address
-        yield from shared_tail_executes(stage, tile, chunk, fields, address, config)
-        return
+        if isinstance(stage.weights, SharedTail):
+            yield from shared_tail_executes(stage, tile, chunk, fields, address, config)
+            return
+        tiles += second_parts(stage, tile, chunk, fields, address, config)
+    for part, own in tiles:
+        yield from _plain_executes(stage, part, own)
+
+
+def _plain_executes(stage: ArrayStage, tile: ArrayTile, fields: Fields) -> Iterator[Fields]:
+    """Yield the fields of the EXECs of a tile from those of a single one."""
     apart = stage.input_layout.plane_bytes
     if not apart:
         rows = tile.first_row, tile.end_row

@@ -42,7 +42,8 @@ def shared_tail_executes(
     rows, together = weights.tail_bytes // config.columns, weights.tile_bytes // weights.tail_bytes
     blocks, start = chunk.end_block - chunk.first_block, tile.first_block - chunk.first_block
     before = fields["first_byte"] + (weights.whole.steps - tile.first_step) * config.rows
-    first_tail = address + weights.whole.chunk_bytes(blocks, chunk.first_step, weights.whole.steps)
+    whole = slice(chunk.first_step, weights.whole.steps)
+    first_tail = address + weights.whole.chunk_bytes(chunk.blocks, whole)
     for first in range(0, fields["oc_blocks"], together):
         count = min(together, fields["oc_blocks"] - first)
         # Tails of a chunk are in reverse order, and a tile lies within them.

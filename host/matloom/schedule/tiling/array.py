@@ -145,7 +145,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         sizes = []
         for chunk in self.chunks:
             blocks = chunk.end_block - chunk.first_block
-            size = stage.weights.chunk_bytes(blocks, chunk.first_step, chunk.end_step)
+            size = stage.weights.chunk_bytes(chunk.blocks, chunk.steps)
             if stage.computed is None and stage.loop_nest.weights_fixed:
                 size = stage.weight_tile_bytes
             last = chunk.end_step == stage.loop_nest.steps

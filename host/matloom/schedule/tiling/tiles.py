@@ -18,6 +18,16 @@ class Chunk:
     first_step: int
     end_step: int
 
+    @property
+    def blocks(self) -> slice:
+        """The range of output blocks."""
+        return slice(self.first_block, self.end_block)
+
+    @property
+    def steps(self) -> slice:
+        """The range of steps."""
+        return slice(self.first_step, self.end_step)
+
 
 class ArrayTile(NamedTuple):
     """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
@@ -99,9 +109,8 @@ Tile = ArrayTile | VectorTile
 
 def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
     """Return the number of steps of all EXECs of a tile, each of which streams all positions."""
-    steps, computed = tile.end_step - tile.first_step, stage.computed
-    passes = 1 if computed is None else computed.passes
-    return (tile.end_block - tile.first_block) * steps * passes
+    steps = tile.end_step - tile.first_step
+    return (tile.end_block - tile.first_block) * steps * stage.weights.passes
 
 
 def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:

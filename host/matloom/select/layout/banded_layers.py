@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.select.constant import Constant
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.row_bands import BandedLoopNest, BandedWindow, RowBands
 from matloom.select.loop_nest import LoopNest, as_loop_nest
-from matloom.select.operand import Constant
 from matloom.select.sliding import SlidingWindow, as_sliding_window
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import repeat_columns, repeat_parameters

@@ -9,10 +9,11 @@ from matloom.arch.config import Config
 from matloom.ir.attributes import Transpose
 from matloom.ir.graph import Array, Node, Op
 from matloom.ir.names import derived_name
+from matloom.select.constant import Constant
 from matloom.select.layout.dense import DenseInput
 from matloom.select.layout.image_planes import ImagePlanes
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Constant, constant_weights
+from matloom.select.operand import constant_weights
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from matloom.select.constant import Constant
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, OutputRegion
 
 

@@ -1,0 +1,129 @@
+"""Constant weights of nine bits, such as those of uint8 minus their zero point.
+
+Few weights need the ninth bit, so the second part has only the tiles that do, and few others.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from matloom.ir.graph import Array
+from matloom.select.constant import Constant
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoParts:
+    """Weights as the sums of two int8 parts, whose products EXECs add to the same sums.
+
+    A chunk has the first part of all its blocks, then of each block the steps of the second part
+    from the first to the last that is not zero.
+
+    Members
+    -------
+    first, second:
+        The parts, of the same shape.
+    column_steps, row_steps:
+        Number of steps of a column of the kernel, and of a row. An EXEC runs steps of one column,
+        whole columns of one row, or whole rows.
+    """
+
+    first: Constant
+    second: Constant
+    column_steps: int
+    row_steps: int
+
+    @cached_property
+    def _used_tiles(self) -> Array:
+        """Whether each tile of the second part has a weight other than zero: (blocks, steps)."""
+        return np.asarray(self.second.tiles.any(axis=2))
+
+    @cached_property
+    def passes(self) -> int:
+        """About how often EXECs stream the positions of a tile."""
+        return 1 + round(float(self._used_tiles.mean()))
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes of all weights in one chunk."""
+        return self.chunk_bytes(slice(0, len(self.first.tiles)), slice(0, self.steps))
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of an output block."""
+        return self.first.steps
+
+    @property
+    def tile_bytes(self) -> int:
+        """Size in bytes of a tile of one part."""
+        return self.first.tile_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Size in bytes of the first part of an output block."""
+        return self.first.block_bytes
+
+    def chunk_bytes(self, blocks: slice, steps: slice) -> int:
+        """Return the size in bytes of the chunk of a range of output blocks and of steps."""
+        return self.offset(blocks, steps, blocks.stop)
+
+    def of_blocks(self, blocks: slice) -> "TwoParts":
+        """Return the weights of some output blocks."""
+        first, second = self.first.of_blocks(blocks), self.second.of_blocks(blocks)
+        return replace(self, first=first, second=second)
+
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
+        """Return the weights of a range of output blocks and of steps."""
+        second = (
+            self.second.tiles[block, used.start : used.stop].tobytes()
+            for block, used in zip(
+                range(blocks.start, blocks.stop), self._used_steps(blocks, steps), strict=True
+            )
+        )
+        return self.first.chunk(blocks, steps) + b"".join(second)
+
+    def offset(self, blocks: slice, steps: slice, block: int) -> int:
+        """Return the offset of a block's second part in the chunk of some blocks and steps."""
+        before = sum(map(len, self._used_steps(slice(blocks.start, block), steps)))
+        return self.first.chunk_bytes(blocks, steps) + before * self.tile_bytes
+
+    def runs(self, blocks: slice, steps: slice) -> Iterator[tuple[range, range]]:
+        """Yield the blocks and the steps of each EXEC that a range of them needs for part two.
+
+        Blocks that use all steps share an EXEC with adjacent ones that do, too.
+        """
+        every, run = range(steps.start, steps.stop), range(blocks.start, blocks.start)
+        for at, used in enumerate(self._used_steps(blocks, steps), blocks.start):
+            if run and used != every:
+                yield run, every
+            if used == every:
+                run = range(run.start if run else at, at + 1)
+            elif used:
+                yield range(at, at + 1), used
+            if used != every:
+                run = range(at, at)
+        if run:
+            yield run, every
+
+    def used_steps(self, block: int, steps: slice) -> range:
+        """Return the steps, within `steps`, of the second part of a block; EXEC can run them."""
+        (used,) = self._used_steps(slice(block, block + 1), steps)
+        return used
+
+    def _used_steps(self, blocks: slice, steps: slice) -> list[range]:
+        """Return `used_steps` of each block of a range."""
+        used = self._used_tiles[blocks, steps]
+        return [self._whole(np.flatnonzero(row), steps) for row in used]
+
+    def _whole(self, used: Array, steps: slice) -> range:
+        """Return the shortest range of steps with all of `used` that an EXEC can run."""
+        if not used.size:
+            return range(0)
+        first, last = steps.start + int(used[0]), steps.start + int(used[-1])
+        if first // self.column_steps == last // self.column_steps:
+            return range(first, last + 1)
+        one_row = first // self.row_steps == last // self.row_steps
+        size = self.column_steps if one_row else self.row_steps
+        start, end = first // size * size, (last // size + 1) * size
+        return range(max(start, steps.start), min(end, steps.stop))
