@@ -13,6 +13,7 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.tools.compare import random_inputs
 from matloom.verification.random_operators import KINDS, Instances
+from support.unsigned import as_unsigned, unsigned
 
 #: Rounded once or from zero, or by a table of floats: equal to LiteRT's but not to int8's.
 OWN = (Op.AVERAGE_POOL_2D, Op.FULLY_CONNECTED, Op.LOGISTIC, Op.SOFTMAX, Op.TANH)
@@ -22,34 +23,12 @@ WITHOUT = (Op.BATCH_MATMUL, Op.LOG_SOFTMAX, Op.SQUARED_DIFFERENCE)
 ALIKE = [op for op in KINDS if op not in (*OWN, *ABSENT, Op.QUANTIZE, Op.DEQUANTIZE)]
 
 
-def unsigned(array):
-    return (array.astype(np.int16) + 128).astype(np.uint8)
-
-
-def shifted(graph):
-    """Return an int8 network as uint8; None if its weights have many scales."""
-    tensors = dict(graph.tensors)
-    for number, tensor in tensors.items():
-        quantisation = tensor.quantisation
-        if tensor.dtype != "int8":
-            continue
-        if quantisation.axis is not None:
-            return None
-        tensors[number] = replace(
-            tensor,
-            dtype="uint8",
-            quantisation=replace(quantisation, zero_point=(quantisation.zero_point[0] + 128,)),
-            data=None if tensor.data is None else unsigned(tensor.data),
-        )
-    return replace(graph, tensors=tensors)
-
-
 @pytest.mark.parametrize("op", ALIKE)
 def test_kernel_equals_that_of_int8(op, seed):
     instances = Instances([seed, *op.encode()])
     for number in range(20):
         graph = instances.make(op)
-        other = shifted(graph)
+        other = as_unsigned(graph, lambda weights: weights.zero_point + 128)
         if other is None:
             continue
         verify(other, "test")
