@@ -43,7 +43,7 @@ def clamp_to_relevant(graph: Graph, number: int, arrays: Mapping[int, Array]) ->
     if node.op in _FAR_BELOW:
         largest = values.max(axis=-1, keepdims=True)
         limits = largest - np.float32(_FAR_BELOW[node.op])
-        kept = largest > largest.max() - _EXCLUDED_BELOW
+        kept = largest >= largest.max() - _EXCLUDED_BELOW
         return np.asarray(np.maximum(values, np.maximum(limits, limits[kept].min())))
     if node.op in _CONSTANT_BEYOND:
         limit = _CONSTANT_BEYOND[node.op]

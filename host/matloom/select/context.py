@@ -130,7 +130,8 @@ class Context:
             They are computed, or are not the sums of two int8 numbers.
         """
         filters, tensor = self.constant(1), self.inputs[1]
-        if tensor.dtype != "uint8":
+        if tensor.dtype != "uint8" or tensor.quantisation is None:
+            # Without a scale, uint8 has bit patterns of floating-point numbers.
             return filters
         centred: Array = filters.astype(np.int16) - np.int16(tensor.zero_point)
         if centred.max() > 2 * np.iinfo(np.int8).max:

@@ -121,27 +121,27 @@ def test_tensors(digits):
 
 
 @pytest.fixture(scope="module")
-def dense():
-    """Return a program with one dense layer on the host, with scaled constants."""
-    graph = Instances([4, 4], "uint8").make(Op.FULLY_CONNECTED)
+def hosted():
+    """Return a program with one layer on the host, with scaled constants."""
+    graph = Instances([4, 4], "uint8").make(Op.TRANSPOSE_CONV)
     return compile_network(graph, NANO)
 
 
-def test_constants(dense):
-    first = dense.constants[0]
+def test_constants(hosted):
+    first = hosted.constants[0]
 
     def changed(**values):
-        return replace(dense, constants=(replace(first, **values), *dense.constants[1:]))
+        return replace(hosted, constants=(replace(first, **values), *hosted.constants[1:]))
 
-    refused(replace(dense, constants=(first, first)), "constant names must differ, but")
+    refused(replace(hosted, constants=(first, first)), "constant names must differ, but")
     refused(changed(offset=8), "must begin at a multiple of 16, not 8")
     refused(changed(offset=-16), "must lie within \\d+ bytes, not end at")
     refused(changed(offset=2**20), "must lie within \\d+ bytes, not end at")
     refused(changed(shape=(2**12, 2**12)), "must lie within \\d+ bytes, not end at")
     refused(changed(shape=(-1, -4)), "must have dimensions of at least 0, not")
     refused(changed(scales=()), "must have scales for its zero points")
-    namesake = replace(dense.tensors[0], name=first.name)
-    twice = replace(dense, tensors=(*dense.tensors, namesake))
+    namesake = replace(hosted.tensors[0], name=first.name)
+    twice = replace(hosted, tensors=(*hosted.tensors, namesake))
     refused(twice, "must be as the tensor of its name")
 
 

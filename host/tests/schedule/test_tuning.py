@@ -26,6 +26,7 @@ OTHERS = {
         "tiling.first_tiles._JOINED_PIECES",
         "tiling.prologue.GROUPS",
         "tiling.sequence._MAX_CACHED_ORDERS",
+        "tiling.sequence._MAX_NESTED",
     ),
     "tiling.stages._MAX_CACHED_TILINGS",
 }
