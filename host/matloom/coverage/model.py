@@ -163,8 +163,9 @@ def _why_irrelevant(variant: Variant, name: str) -> str | None:
     return None
 
 
-def _required_values(variant: Variant, name: str) -> dict[str, int]:
-    return {other: low for other, (low, _high) in effect_conditions(variant.opcode, name).items()}
+def _required_values(variant: Variant, field: str) -> dict[str, int]:
+    """Return the smallest values of other fields with which a field has an effect, by name."""
+    return {other: low for other, (low, _high) in effect_conditions(variant.opcode, field).items()}
 
 
 def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> dict[str, int]:

@@ -46,7 +46,7 @@ class LinkTransport:
 
     @property
     def stopped(self) -> Callable[[], bool]:
-        """See `matloom.device.transport.Stoppable`."""
+        """Function that returns whether long calls must end (`transport.Stoppable`)."""
         return self._link.stopped
 
     @stopped.setter

@@ -106,10 +106,12 @@ class NodeInputs:
         """
         low, high = activation_range(activation, self.output)
         scale = {"zero": self.output.zero_point, "low": low, "high": high, **changes}
-        return requantise(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
+        return requantise(
+            sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.output_kind
+        )
 
     @property
-    def kind(self) -> str:
+    def output_kind(self) -> str:
         """Kind of the output's elements, for `requantise`: ``"byte"`` or ``"word"``."""
         return "word" if self.output.element_bytes == 2 else "byte"
 

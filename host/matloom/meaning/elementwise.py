@@ -153,7 +153,7 @@ def limit(context: NodeInputs) -> list[Integers]:
         value = int(level.reshape(-1)[0])
         low, high = (value, high) if context.node.op is Op.MAXIMUM else (low, value)
     scale = Scale(low=low, high=high)
-    return context.to_bytes(requantise(context.values(0), 0, scale, context.kind))
+    return context.to_bytes(requantise(context.values(0), 0, scale, context.output_kind))
 
 
 def is_table(context: NodeInputs) -> bool:

@@ -229,7 +229,7 @@ def average_pool(context: NodeInputs) -> list[Integers]:
         )
         at = np.broadcast_to(counts == count, shape)
         chosen = sums[at].astype(np.int64)
-        result[at] = requantise(chosen, count // 2, scale, context.kind)
+        result[at] = requantise(chosen, count // 2, scale, context.output_kind)
     return context.to_bytes(result)
 
 

@@ -104,7 +104,7 @@ def _stored_fields(config: Config) -> list[Attribute]:
 
 
 class _Writer:
-    """Rows of all sections, added part by part."""
+    """Collects the rows of each section of a program file from the contents of a program."""
 
     def __init__(self, program: Contents) -> None:
         self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}

@@ -112,9 +112,10 @@ def _maximum_stage(
     output: str,
     comparison: ByteComparison,
 ) -> ArrayStage:
-    """Return the stage that writes the larger bytes of one or two tensors.
+    """Return the stage that writes the element-wise maximum of two tensors of bytes.
 
-    `shape` has the number of rows, and the bytes of a row.
+    `tensors` has one name if both are the same. `shape` has the number of rows, and the bytes of a
+    row; `comparison` says how bytes are scaled before EXEC compares them, and after.
     """
     config, (count, size) = context.config, shape
     grid = row_grid(count, size, config)

@@ -118,7 +118,7 @@ def build_board(
         constraints=plan.constraints,
     )
     runs = (
-        _until_clock_is_met(netlist, seeds, plan.clock_mhz, say, spread)
+        _route_until_clock_is_met(netlist, seeds, plan.clock_mhz, say, spread)
         if first
         else place_and_route(netlist, list(seeds), say, jobs, spread)
     )
@@ -143,7 +143,7 @@ def build_board(
     return Bitstream(path=path, report=report)
 
 
-def _until_clock_is_met(
+def _route_until_clock_is_met(
     netlist: Netlist,
     seeds: tuple[int, ...],
     clock_mhz: float,

@@ -126,14 +126,14 @@ class _Design:
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
 
-    def _replaced_cells(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
-        """Return the cells that are no longer read if a choice between `sides` replaces a cell.
+    def _replaced_cells(self, name: str, branches: list[tuple[Table, list[int]]]) -> list[str]:
+        """Return the cells that are no longer read if a choice between `branches` replaces a cell.
 
         The first of them is the cell itself.
         """
-        # Functions that did not fit into both sides are still read.
-        left = {wire for function, _wires in sides for wire in function.wires}
-        taken = {wire for _function, wires in sides for wire in wires} - left
+        # Functions that did not fit into both branches are still read.
+        left = {wire for function, _wires in branches for wire in function.wires}
+        taken = {wire for _function, wires in branches for wire in wires} - left
         gone = [name]
         for each in gone:
             wires = dict.fromkeys(self._function(each).wires)

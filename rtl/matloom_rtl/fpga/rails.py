@@ -107,7 +107,11 @@ def write_module(
 
 
 def _undefined_outputs(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
-    """Return, for each check by name, the condition that an output matters and is undefined."""
+    """Return Verilog conditions under which an output is undefined though it is read, by name.
+
+    Outputs of a channel are read while its `valid` is set, and others from the end of the reset on.
+    `ports` has the direction and the width of each port, by name.
+    """
     checks: dict[str, str] = {}
     for name, (direction, width) in ports.items():
         if direction != "output":

@@ -145,6 +145,6 @@ def test_seeds_until_one_reaches_the_clock(monkeypatch):
         return [{"seed": seed, "fmax_mhz": reached[seed]} for seed in seeds]
 
     monkeypatch.setattr(build, "place_and_route", routed)
-    runs = build._until_clock_is_met(None, (4, 5, 6, 7), 62.5, print, None)
+    runs = build._route_until_clock_is_met(None, (4, 5, 6, 7), 62.5, print, None)
     assert tried == [4, 5, 6]
     assert [run["fmax_mhz"] for run in runs] == [None, 61.0, 62.5]

@@ -123,7 +123,7 @@ class Values:
         return found
 
     def is_bytes(self, name: str, *, declared: bool = True) -> bool:
-        """Return whether a value is int8 or uint8 and, if `declared`, exists and is quantised."""
+        """Return whether a value has bytes and, if `declared`, a tensor or a known scale."""
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False

@@ -1,6 +1,6 @@
 """Addresses of weights and parameters within chunks in the scratchpad."""
 
-from matloom.schedule.commands.shared_tails import whole_steps
+from matloom.schedule.commands.shared_tails import end_of_whole_steps
 from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.stage import ArrayStage
@@ -18,7 +18,7 @@ def chunk_addresses(
     base = plan.weights[slot_index].address
     tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
     offset = tile.first_block - chunk.first_block
-    size = (whole_steps(stage, chunk.end_step) - chunk.first_step) * tile_bytes
+    size = (end_of_whole_steps(stage, chunk.end_step) - chunk.first_step) * tile_bytes
     weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
     if stage.loop_nest.weights_fixed:
         weights, params = base, base + tile_bytes + offset * param_bytes

@@ -10,7 +10,7 @@ from matloom.select.stage import ArrayStage
 _Fields = dict[str, int]
 
 
-def whole_steps(stage: ArrayStage, end_step: int) -> int:
+def end_of_whole_steps(stage: ArrayStage, end_step: int) -> int:
     """Return the end of the steps up to `end_step` in which each block has its own weight tile."""
     weights = stage.weights
     return min(end_step, weights.whole.steps) if isinstance(weights, SharedTail) else end_step
@@ -34,7 +34,7 @@ def shared_tail_executes(
     """
     weights = stage.weights
     assert isinstance(weights, SharedTail)
-    end = whole_steps(stage, tile.end_step)
+    end = end_of_whole_steps(stage, tile.end_step)
     if tile.first_step < end:
         yield {**fields, "blocks": end - tile.first_step}
     if tile.end_step < weights.steps:

@@ -61,7 +61,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of the first input that each tile reads, for all steps of its outputs if it fits."""
+        """Part of the first input that each tile reads: of all steps if the bytes fit its limit."""
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property

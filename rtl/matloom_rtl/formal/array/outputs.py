@@ -124,7 +124,7 @@ def outputs(unit: Outputs) -> Claim:
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
     """Count vectors in a step and in a line; claim the position in the line.
 
-    Returns whether the vector in stage 2 is the first output of its step or a later vector.
+    Returns whether the vector in stage 2 is an output of its step: no vector before the first one.
     """
     unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
