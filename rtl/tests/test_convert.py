@@ -16,7 +16,7 @@ class _Unused(Elaboratable):
 
 
 class _Interrupted(Component):
-    """A component whose elaboration is interrupted between two of its parts."""
+    """A component during whose elaboration the user presses Ctrl-C."""
 
     def __init__(self):
         super().__init__({})

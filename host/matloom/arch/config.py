@@ -612,7 +612,7 @@ class Config:
 
     @property
     def pair_distance(self) -> int:
-        """Distance in entries from the first of a pair to the second: half a bank.
+        """Number of accumulator entries between the two entries of a pair: half a bank.
 
         That is a quarter of all entries.
         """

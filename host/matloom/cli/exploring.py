@@ -33,7 +33,7 @@ class _Search:
 
 
 def _search(command: Callable[..., Any]) -> Any:
-    """Add the options of `_Search` to a command, which receives them as its argument `search`."""
+    """Add the options of `_Search` to a command, and pass them to it as its argument `search`."""
 
     @click.option(
         "--points",

@@ -53,15 +53,7 @@ class GraphBuilder:
         self, data: Array, quantisation: Quantisation | None = None, name: str = ""
     ) -> int:
         """Add a constant; return its number."""
-        return self.tensor(
-            Tensor(
-                name=name or self._name(),
-                shape=data.shape,
-                dtype=data.dtype.name,
-                quantisation=quantisation,
-                data=data,
-            )
-        )
+        return self.tensor(Tensor.constant(name or self._name(), data, quantisation))
 
     def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
         """Add a variable; return the tensor number of its value at the start of a call.

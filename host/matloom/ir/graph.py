@@ -3,7 +3,7 @@
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -106,6 +106,10 @@ class Quantisation:
     zero_point: tuple[int, ...]
     axis: int | None = None
 
+    def move_zero_point(self, distance: int) -> "Quantisation":
+        """Return the quantisation of the same values by integers that are `distance` larger."""
+        return replace(self, zero_point=tuple(zero + distance for zero in self.zero_point))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tensor:
@@ -123,6 +127,12 @@ class Tensor:
     quantisation: Quantisation | None = None
     data: Array | None = field(default=None, repr=False)
     number_format: str | None = None
+
+    @classmethod
+    def constant(cls, name: str, data: Array, quantisation: Quantisation | None = None) -> "Tensor":
+        """Return a constant tensor with the shape and type of its data."""
+        dtype = data.dtype.name
+        return cls(name=name, shape=data.shape, dtype=dtype, quantisation=quantisation, data=data)
 
     @property
     def size(self) -> int:

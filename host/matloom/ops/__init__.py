@@ -486,7 +486,7 @@ def _graph(
         1: Tensor(
             name="filters", shape=filters.shape, dtype="int8", quantisation=weights, data=filters
         ),
-        2: Tensor(name="bias", shape=bias.shape, dtype=bias.dtype.name, data=bias),
+        2: Tensor.constant("bias", bias),
         3: Tensor(
             name="y",
             shape=result_shape,

@@ -176,15 +176,7 @@ class _Conversion:
     def _constant(self, data: Array, node: Node, quantisation: Quantisation | None = None) -> int:
         """Add a constant for an operator; return its number."""
         name = f"{self._graph.tensors[node.output].name} ({len(self._tensors)})"
-        return self._add(
-            Tensor(
-                name=name,
-                shape=data.shape,
-                dtype=data.dtype.name,
-                quantisation=quantisation,
-                data=data,
-            )
-        )
+        return self._add(Tensor.constant(name, data, quantisation))
 
     def _add(self, tensor: Tensor) -> int:
         number = max(self._tensors) + 1
@@ -220,11 +212,8 @@ class _Conversion:
     def _form(self, number: int) -> int:
         """Add the int8 form of a tensor; return its number."""
         tensor = self._graph.tensors[number]
-        scales = tensor.quantisation
-        if scales is not None:
-            zeros = tuple(zero - _OFFSET for zero in scales.zero_point)
-            scales = replace(scales, zero_point=zeros)
-        data = tensor.data
+        assert tensor.quantisation is not None
+        scales, data = tensor.quantisation.move_zero_point(-_OFFSET), tensor.data
         if data is not None:
             data = (data.astype(np.int16) - _OFFSET).astype(np.int8)
         made = replace(tensor, dtype="int8", quantisation=scales, data=data)

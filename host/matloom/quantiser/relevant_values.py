@@ -14,8 +14,8 @@ from matloom.ir.graph import Array, Graph, Node, Op
 #: Distance below the largest number of a row from which results are the smallest: a probability
 #: that 16 bits round to zero, or the smallest logarithm that int8 represents.
 _FAR_BELOW = {Op.SOFTMAX: 16 * np.log(2), Op.LOG_SOFTMAX: 16.0}
-#: Distance from the largest number of all rows below which a mask excludes the whole row, as where
-#: the query is padding: its results do not matter.
+#: A row whose largest number is this much below that of all rows is masked as a whole, because its
+#: query is padding, and its results do not matter.
 _EXCLUDED_BELOW = np.float32(512)
 #: Magnitude of inputs beyond which functions are constant to within a 16-bit step.
 _CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}

@@ -89,8 +89,7 @@ class _Rewriter:
 
     def _add_constant(self, name: str, data: Array) -> int:
         number = max(self.tensors) + 1
-        tensor = Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
-        self.tensors[number] = tensor
+        self.tensors[number] = Tensor.constant(name, data)
         return number
 
     def _change(self, node: Node, ranks: dict[str, int]) -> None:

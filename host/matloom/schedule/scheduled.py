@@ -89,7 +89,7 @@ class Scheduled:
 
     @property
     def cycles_of_calls(self) -> int:
-        """Predicted cycles of a first call plus those of a later call."""
+        """Predicted cycles of the first call and one later call, added up."""
         later = self if self.repeat is None else self.repeat
         return self.prediction.cycles + later.prediction.cycles
 

@@ -57,7 +57,7 @@ class Convolution:
     bias:
         int32 (channels,).
     macs:
-        Number of multiply-accumulates of the operator, if they differ from those of the filters.
+        Number of multiply-accumulates of the operator; None for as many as the filters take.
     place:
         Function that returns the layout of the outputs in a tensor shared with other stages; None
         for a separate tensor.

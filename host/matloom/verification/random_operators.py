@@ -177,7 +177,7 @@ class Instances:
         if self.dtype == "float32":
             floats = (data / reach).astype(np.float32)
             return [Tensor(name="bias", shape=(channels,), dtype="float32", data=floats)]
-        return [Tensor(name="bias", shape=(channels,), dtype=data.dtype.name, data=data)]
+        return [Tensor.constant("bias", data)]
 
     def _bias_reach(self) -> int:
         return 1 << self._integer(4, 24)

@@ -1,4 +1,4 @@
-"""A reader of stdout or stderr that leaves, as `head` does: neither an error, nor less output."""
+"""A reader that closes its pipe early, as `head` does, is no error and loses no other output."""
 
 import os
 import subprocess

@@ -14,7 +14,7 @@ _QUICK = ("--config", "nano", "--check", "none")
 _RUN = ("run", "digits", "--input", "random", "--device", "fast", *_QUICK)
 
 
-@pytest.mark.skipif(not _FULL.exists(), reason="Linux has a device that is full")
+@pytest.mark.skipif(not _FULL.exists(), reason="needs /dev/full, a disk without space")
 @pytest.mark.parametrize(
     "words",
     [
@@ -34,7 +34,7 @@ def test_a_full_disk(words):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not _FULL.exists(), reason="Linux has a device that is full")
+@pytest.mark.skipif(not _FULL.exists(), reason="needs /dev/full, a disk without space")
 def test_a_full_disk_for_the_chip(tmp_path):
     (tmp_path / "matloom.v").symlink_to(_FULL)
     with pytest.raises(OSError, match="No space left") as refused:

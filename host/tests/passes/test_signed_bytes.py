@@ -120,7 +120,7 @@ def test_the_second_part_costs_what_it_has(value, share):
     vectors = sum(
         each.oc_blocks * each.blocks * each.height * each.width for each in executes(program)
     )
-    # 8 blocks of 4 steps for each of 64 positions, and those of the second part.
+    # Each of 64 positions takes 4 steps in each of 8 blocks, and more steps for the second part.
     assert vectors == 64 * {0.5: 8 * 4 + 4 * 4, 0.002: 8 * 4 + 1, 0: 8 * 4}[share]
 
 

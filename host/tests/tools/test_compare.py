@@ -183,7 +183,7 @@ def test_against_another_network(path):
 
 
 def test_a_parent_of_open_sizes_gets_those_of_the_network(tmp_path):
-    """A float file may leave its batch open; the file made from it has a batch of one."""
+    """The float file has a batch of any size, and the quantised one a batch of one."""
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     weights = onnx.numpy_helper.from_array(np.ones((3, 2), np.float32), "w")
     paths = []

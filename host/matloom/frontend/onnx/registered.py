@@ -115,8 +115,7 @@ def _plain(value: Any) -> Any:
 
 def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
     if name in model.constants:
-        data = model.constant(name)
-        return Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
+        return Tensor.constant(name, model.constant(name))
     return known.get(name)
 
 

@@ -255,15 +255,7 @@ class Values:
 
     def constant(self, data: Array, name: str, quantisation: Quantisation | None = None) -> int:
         """Add a constant tensor; return its number."""
-        return self.add(
-            Tensor(
-                name=name,
-                shape=data.shape,
-                dtype=data.dtype.name,
-                quantisation=quantisation,
-                data=data,
-            )
-        )
+        return self.add(Tensor.constant(name, data, quantisation))
 
     def add(self, tensor: Tensor) -> int:
         """Add a tensor that is not in the file; return its number."""
@@ -285,14 +277,8 @@ def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
 
 def as_int8(quantisation: Quantisation, dtype: str) -> Quantisation:
     """Return the quantisation of a value's bytes as int8, from that of its type in the file."""
-    if dtype == "int8":
-        return quantisation
-    (zero,) = quantisation.zero_point
-    return replace(quantisation, zero_point=(zero - 128,))
+    return quantisation if dtype == "int8" else quantisation.move_zero_point(-128)
 
 
 def _as_uint8(quantisation: Quantisation | None) -> Quantisation | None:
-    if quantisation is None:
-        return None
-    (zero,) = quantisation.zero_point
-    return replace(quantisation, zero_point=(zero + 128,))
+    return None if quantisation is None else quantisation.move_zero_point(128)

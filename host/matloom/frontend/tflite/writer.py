@@ -48,14 +48,7 @@ class NodeWriter:
 
     def constant(self, name: str, data: Array, quantisation: Quantisation | None = None) -> int:
         """Add a constant tensor; return its number."""
-        tensor = Tensor(
-            name=name,
-            shape=data.shape,
-            dtype=data.dtype.name,
-            quantisation=quantisation,
-            data=data,
-        )
-        return self.tensor(tensor)
+        return self.tensor(Tensor.constant(name, data, quantisation))
 
     def tensor(self, tensor: Tensor) -> int:
         """Add a tensor, with the operator's output name before its own name; return its number."""

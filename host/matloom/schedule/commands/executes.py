@@ -42,7 +42,7 @@ def executes(
 
 
 def _plain_executes(stage: ArrayStage, tile: ArrayTile, fields: Fields) -> Iterator[Fields]:
-    """Yield the fields of the EXECs of a tile from those of a single one."""
+    """Yield the fields of each EXEC of a tile, given those of one EXEC for the whole tile."""
     apart = stage.input_layout.plane_bytes
     if not apart:
         rows = tile.first_row, tile.end_row

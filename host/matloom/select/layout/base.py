@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def tail(self) -> int:
-        """Size in bytes of the last block."""
+        """Size in bytes of the last output block of a position."""
         return self.position_bytes - (self.blocks - 1) * self.block_bytes
 
     @property

@@ -45,8 +45,8 @@ class IndexFunction:
         For each index, from 0, the number of its class; the function is the same for all indices of
         a class.
     values:
-        The results, with the class as the first axis. Other axes are those of the value; those
-        along which the function is the same have a length of one.
+        The results. The first axis is the class, and the others are the axes of the value, of
+        length one where the function is the same along them.
     shape:
         Shape of the value.
     """

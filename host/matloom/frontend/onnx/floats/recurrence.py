@@ -215,7 +215,7 @@ class _Rnn(_Cell):
     gates = 1
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the tensor number of its output, which is the state."""
+        """Add the operators of one step; return the tensor number of the new state, its output."""
         return (self._apply(0, self._gates(row, state[0])),)
 
 
@@ -275,7 +275,7 @@ class _Gru(_Cell):
         return [update, reset, -update, hidden]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the tensor number of its output, which is the state."""
+        """Add the operators of one step; return the tensor number of the new state, its output."""
         (hidden,) = state
         again = None if hidden is None else self._product(hidden, self._recurrent)
         outer = again if again is None or self._early else self._gate(again, 0, 3)

@@ -116,7 +116,7 @@ class FloatValues:
         return self.held[name]
 
     def broadcast_shape(self, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the shape of the result of an element-wise operator on values in the file."""
+        """Return the shape that values have when an element-wise operator broadcasts them."""
         return np.broadcast_shapes(*(self.shape(name) for name in names))
 
     def operands(self, names: Sequence[str], order: Order) -> list[int]:
