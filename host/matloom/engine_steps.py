@@ -21,7 +21,8 @@ class EngineSteps:
     repeated:
         Whether the last step found its weights on chip, so that it did not load them again.
     upload:
-        Cost of sending the program over the serial line; None before, and for other devices.
+        Cost of sending the program over the serial line; None before it is sent, and for devices
+        without a serial line.
     """
 
     def __init__(self, program: Program, driver: Driver) -> None:
@@ -36,7 +37,8 @@ class EngineSteps:
     def claim(self, owner: Owner) -> None:
         """Copy the program into external memory, and make `owner` the owner of that memory.
 
-        Does nothing if `owner` is the owner already, or the program has no engine steps.
+        The driver tells an owner before another one overwrites the memory. Does nothing if `owner`
+        is the owner already, or the program has no engine steps.
         """
         if self._driver.owner is owner or not self._program.image:
             return
@@ -66,5 +68,5 @@ class EngineSteps:
         return counters
 
     def line_cost(self) -> LineCost | None:
-        """Return the cost of all transfers on the serial line so far; None for other devices."""
+        """Return the cost of all transfers on the serial line so far; None without such a line."""
         return getattr(self._driver.transport, "line_cost", None)

@@ -74,7 +74,7 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     return f"did you mean {names[near[0]]!r}?" if near else ""
 
 
-def unknown(
+def unknown_name_error(
     kind: type[HintedError],
     thing: str,
     given: object,
@@ -109,7 +109,7 @@ def install_command(*packages: str) -> str:
 
 
 def _requirement(package: str) -> str:
-    """Return a package's name with the version bounds from Matloom's metadata, if it is listed."""
+    """Return a package's name with its version bounds, if Matloom's metadata lists the package."""
     try:
         listed = metadata.requires("matloom") or []
     except metadata.PackageNotFoundError:

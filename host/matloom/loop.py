@@ -147,7 +147,10 @@ class LoopRun:
         )
 
     def _continues(self, carried: Sequence[Array]) -> bool:
-        """Return whether the condition allows another iteration; True if the loop has none."""
+        """Return whether another iteration follows: what the loop's condition returns, or True.
+
+        `carried` has the values that one iteration passes to the next.
+        """
         if self._condition is None:
             return True
         (answer,) = _outputs(self._condition, carried)

@@ -132,7 +132,11 @@ class Session(RealNumbers):
     def _run_samples(
         self, inputs: Mapping[str, Array], numbers: Mapping[str, int] | None = None
     ) -> dict[str, Array]:
-        """Run each sample; return the outputs, or the tensors of `numbers` from the kernels."""
+        """Run the network sample by sample; return its outputs by name, concatenated.
+
+        With `numbers` (tensor numbers by name), return those tensors instead, computed by the
+        operators' kernels.
+        """
         self._require_open()
         self._last_session, results = self, []
         for sample in samples_of(self.program, inputs):
@@ -169,7 +173,10 @@ class Session(RealNumbers):
         return self._run_one(inputs, None)
 
     def _session_storing(self, numbers: frozenset[int]) -> "Session":
-        """Return a session whose program also outputs these tensors; `self` if there are none."""
+        """Return a session whose program also outputs the tensors with these numbers.
+
+        Without numbers, return `self`.
+        """
         if not numbers:
             return self
         with self.driver.lock:
@@ -209,12 +216,12 @@ class Session(RealNumbers):
     def _run_one(
         self, inputs: dict[str, Array], numbers: Mapping[str, int] | None
     ) -> dict[str, Array]:
-        """Run every step once for one sample; return the outputs, or the tensors of `numbers`."""
+        """Run every step of the program once, for one sample; return as `_run_samples` does."""
         state = {} if numbers is None else self._state.values()
         self._engine.claim(self)
         before = self._engine.line_cost()
         entering = {info.key: inputs[info.name] for info in self.program.inputs}
-        known = {**self._host.constants, **entering, **self._state.arrive()}
+        known = {**self._host.constants, **entering, **self._state.copy_in()}
         self._engine.runs = []
         try:
             for number, step in enumerate(self.program.steps):
@@ -225,7 +232,7 @@ class Session(RealNumbers):
                     known.update(self._loops[number].run(known))
                     # The body's program may be in memory now.
                     self._engine.claim(self)
-                    self._state.arrive()
+                    self._state.copy_in()
                 else:
                     known.update(self._host.run(step, known))
         except BaseException:
@@ -240,7 +247,7 @@ class Session(RealNumbers):
         return {info.name: to_declared_shape(known[info.key], info.shape) for info in infos}
 
     def reset(self) -> None:
-        """Return the network to its initial state: its variables, and its opaque operators."""
+        """Set variables, and the state within opaque operators, to their initial values."""
         self._host = HostSteps(self.program)
         self._state.reset()
 

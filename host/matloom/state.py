@@ -15,8 +15,8 @@ from matloom.program import Program, VariableInfo
 class SessionState:
     """The variables of one session, by name.
 
-    Variables with an address in external memory are copied there before a run (`arrive`), and back
-    when another program is about to overwrite them (`leave`) or they are read (`values`).
+    Variables with an address in external memory are copied there before a run (`copy_in`), and back
+    when another program is about to overwrite them (`copy_back`) or they are read (`values`).
 
     Raises
     ------
@@ -68,10 +68,10 @@ class SessionState:
             self._fetch()
         return {name: array.copy() for name, array in self._values.items()}
 
-    def arrive(self) -> dict[str, Array]:
+    def copy_in(self) -> dict[str, Array]:
         """Copy variables to external memory for a run; return those that stay on the host.
 
-        Those that stay are returned by the name of the tensor that a run reads them from.
+        The keys of the result are the names of the tensors from which the run reads the variables.
         """
         self._require_known()
         if not self._away:
@@ -97,7 +97,7 @@ class SessionState:
     def mark_lost(self) -> None:
         """Mark the variables as unknown after a failed run, which may have updated some of them.
 
-        Does nothing if none has an address in external memory: others are updated after a run.
+        Does nothing if all are on the host: those are only updated after a successful run.
         """
         self._lost = bool(self._placed)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
-from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
+from matloom.errors import UserError, UserTypeError, did_you_mean, unknown_name_error
 
 #: Version of the instruction and register layout; changes whenever either does.
 INTERFACE_VERSION = 8
@@ -255,7 +255,7 @@ class Config:
             raise ConfigError("mac_modes must name at least one mode, not ()")
         for mode in self.mac_modes:
             if mode not in MAC_MODES:
-                raise unknown(ConfigError, "mac_modes", mode, MAC_MODES)
+                raise unknown_name_error(ConfigError, "mac_modes", mode, MAC_MODES)
         once = len(set(self.mac_modes)) == len(self.mac_modes)
         self._require("mac_modes", "i8xi8", "i8xi8" in self.mac_modes, "name")
         self._require("mac_modes", "each mode once", once, "name")
@@ -669,7 +669,9 @@ class Config:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise unknown(ConfigError, "a field of a configuration", name, sorted(known))
+                raise unknown_name_error(
+                    ConfigError, "a field of a configuration", name, sorted(known)
+                )
         modes = values.get("mac_modes", ())
         if not isinstance(modes, list | tuple):
             raise ConfigError(f"mac_modes must be a list, not {modes!r}")
@@ -797,7 +799,9 @@ def load_config(source: "str | Path | Config") -> Config:
         raise ConfigError(f"cannot read {path}: no such file", hint=_NAME_HINT)
     if not path.is_file():
         near = name if changes else str(source)
-        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file", hint=_NAME_HINT)
+        raise unknown_name_error(
+            ConfigError, "config", near, PRESETS, " or a JSON file", hint=_NAME_HINT
+        )
     try:
         return Config.from_json(path.read_text())
     except UnicodeDecodeError:

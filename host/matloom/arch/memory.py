@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from matloom.errors import UserError, UserTypeError, unknown
+from matloom.errors import UserError, UserTypeError, unknown_name_error
 
 #: Largest rate in bytes per cycle, which is that of the widest bus.
 _MAX_RATE = 32
@@ -134,7 +134,9 @@ class Memory:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise unknown(InvalidMemoryError, "a field of a memory", name, sorted(known))
+                raise unknown_name_error(
+                    InvalidMemoryError, "a field of a memory", name, sorted(known)
+                )
         return cls(**values)
 
 
@@ -232,7 +234,7 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
         raise InvalidMemoryError(f"cannot read {path}: no such file", hint=_NAME_HINT)
     if not path.is_file():
         known = [*MEMORIES, *BOARD_MEMORIES]
-        raise unknown(
+        raise unknown_name_error(
             InvalidMemoryError, "memory", str(source), known, " or a JSON file", hint=_NAME_HINT
         )
     try:

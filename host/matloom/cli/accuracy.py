@@ -36,23 +36,24 @@ _PATIENCE, _INTERVAL = 2.0, 5.0
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="An .npz of arrays named like the inputs, or x; or, of the only input, an .npy or a "
-    "folder of .npy files, one a sample.",
+    help="Samples: an .npz with arrays named like the inputs (the only input may be x); for a "
+    "network of one input also an .npy, or a folder with an .npy for each sample.",
 )
 @click.option(
     "--labels",
     required=True,
     metavar="NAME|FILE.npy|FILE.csv[:COLUMN]",
-    help="An array of --input, or a file: classes from 0 on, or numbers for mse and mae.",
+    help="The labels: an array in the file of --input, or a file. They are classes counted from 0; "
+    "for mse and mae, numbers.",
 )
 @click.option(
     "--metric",
     default="top1",
     show_default=True,
     metavar="top1|topK|auc|mse|mae",
-    help="What is counted.",
+    help="Metric to compute.",
 )
-@click.option("--output", metavar="NAME", help="The output, if there are several.")
+@click.option("--output", metavar="NAME", help="Output to evaluate, if NET has several.")
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Use only the first N samples.")
 @click.option(
     "--device",
@@ -106,7 +107,7 @@ def evaluate(
     "--input",
     "source",
     type=click.Path(path_type=Path),
-    help="As for evaluate; else random.",
+    help="Samples, as for evaluate; random by default.",
 )
 @click.option(
     "--samples",
@@ -123,7 +124,7 @@ def evaluate(
     help="Compare with this model file, such as the float network, not with an interpreter; or "
     "tflite-micro or onnxruntime: the interpreter of NET's format.",
 )
-@click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
+@click.option("--report", type=click.Path(path_type=Path), help="Write the result as JSON.")
 def compare(
     network: Path,
     source: Path | None,
@@ -136,8 +137,8 @@ def compare(
 
     Compares every tensor, for the samples of --input or for random ones. The reference is ONNX
     Runtime for an ONNX file, else TensorFlow Lite Micro, or LiteRT if TensorFlow Lite Micro refuses
-    NET. Exit status 1 if anything differs. With --against, shows the error of each layer in real
-    numbers, and allows any.
+    NET. Exit status 1 if anything differs. With --against FILE, it shows the error of each layer in
+    real numbers, and differences do not change the exit status.
     """
     import json
     from dataclasses import asdict

@@ -31,15 +31,15 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, requested:
 
 
 _SOC = click.option(
-    "--soc", is_flag=True, help="A processor instead of the host link (docs/soc.md)."
+    "--soc", is_flag=True, help="Use a processor instead of the host link (docs/soc.md)."
 )
 _CPU = click.option(
-    "--cpu", metavar="NAME", help="The processor of --soc: default, or the smaller lite."
+    "--cpu", metavar="NAME", help="Variant of the processor of --soc: default, or the smaller lite."
 )
 
 
 def _processor(soc: bool, cpu: str | None) -> str | None:
-    """Return the requested processor; None if none is requested."""
+    """Return the name of the processor that --soc and --cpu ask for; None without --soc."""
     if cpu and not soc:
         raise UserError(f"--cpu {cpu} must go with --soc", hint="add --soc, or leave --cpu out")
     return cpu or ("default" if soc else None)
@@ -79,10 +79,10 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
 @click.option(
     "--seeds",
     type=click.IntRange(1, 1000),
-    help="Route this many seeds, from --seed upward, and take the fastest; else up to 4, one by "
-    "one, until one reaches the clock.",
+    help="Route this many seeds, from --seed upward, and take the fastest. By default up to 4 are "
+    "routed, one by one, until one reaches the clock.",
 )
-@click.option("--force", is_flag=True, help="Build an engine that is predicted not to fit, too.")
+@click.option("--force", is_flag=True, help="Build even if the engine is predicted not to fit.")
 @worker_options
 @_SOC
 @_CPU
@@ -98,12 +98,13 @@ def build(
 ) -> None:
     """Make the bitstream of BOARD, and a report of it.
 
-    BOARD is a name of --list or a file.toml.
+    BOARD is a name that --list prints, or a board file (.toml).
 
     For a device without open-source tools, it writes a folder for Vivado, checked with Yosys.
 
-    Netlist and routings are cached, so repeating a call takes no time, and further seeds start from
-    the netlist. Workers take a seed each. If the clock is missed, it fails without a bitstream.
+    The netlist and each routing are cached: the same command takes no time again, and further seeds
+    need no new synthesis. Each worker routes one seed at a time. If no seed reaches the clock, the
+    command fails and writes no bitstream.
     """
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
@@ -134,7 +135,7 @@ def build(
 
 
 def _plan_board(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
-    """Return the plan of a board, after checking that all tools are installed."""
+    """Return the plan of a board: its Verilog and constraints, after checking that tools exist."""
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.devices import DEVICES
@@ -173,7 +174,7 @@ def _write_bitstream(plan: Any, result: Any, folder: Path) -> None:
 def _write_vivado_project(
     board: Any, output: Path | None, config: str | None, freq: float | None
 ) -> None:
-    """Write a board's folder for Vivado, and a report of its synthesis with Yosys."""
+    """Write a folder from which Vivado builds a board, and a report of a synthesis with Yosys."""
     import tempfile
 
     from matloom_rtl.board.vivado import check, make_project
@@ -199,11 +200,10 @@ def _write_vivado_project(
 def build_in_cache(
     plan: Any, seeds: tuple[int, ...], workers: Workers = ALONE, *, first: bool = False
 ) -> Any:
-    """Return the bitstream of a plan, built in the cache.
+    """Return the bitstream of a board's plan, built in the cache unless it is there already.
 
-    With `first`, stop at the first seed that reaches the clock.
-
-    Raises FlowError if it cannot be built.
+    `seeds` are those of the placement: the fastest one is taken or, with `first`, the first one
+    that reaches the clock. Raises FlowError if the bitstream cannot be built.
     """
     from matloom.toolchain.cache import cache_folder, exclusive
     from matloom_rtl.board.build import build_board
@@ -220,7 +220,7 @@ def _area(report: dict[str, Any]) -> str:
 
 
 def summary(report: dict[str, Any]) -> str:
-    """Return clock and area from a board's report, as a line."""
+    """Return one line with the clock, the seed and the area from the report of a bitstream."""
     return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {_area(report)}"
 
 
@@ -275,9 +275,10 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
 def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -> None:
     """Simulate BOARD until interrupted.
 
-    Everything but its PLL is simulated. Prints the value for --device in another terminal.
+    Everything except the PLL is simulated. Prints the value of --device for commands in another
+    terminal.
 
-    With --soc its boot ROM waits for an image: matloom boot.
+    With --soc, the boot ROM waits for a program, which `matloom boot` sends.
     """
     from matloom.device.simulated_board import SimulatedBoard
     from matloom_rtl.board.definition import load_board

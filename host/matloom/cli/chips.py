@@ -11,7 +11,7 @@ from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
 from matloom.cli.places import name_in_errors, require_folder, require_writable, write_file
 from matloom.cli.say import say, show
 from matloom.cli.worker_options import Workers, worker_options
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 
 #: Device for the predicted area, without --fpga-report.
 _DEVICE = "ecp5-85k"
@@ -36,8 +36,16 @@ def doctor(as_json: bool) -> None:
     ),
 )
 @CONFIG
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder for the files; created if it does not exist.",
+)
+@click.option(
+    "--fpga-report", "fpga", metavar="DEVICE", help="Also place and route the chip on this device."
+)
 @routing
 @worker_options
 def generate(
@@ -45,15 +53,15 @@ def generate(
 ) -> None:
     """Write the chip as Verilog, with files for other flows.
 
-    A JSON file describes it, a C header names its registers. A LiteX module, a FuseSoC core with a
-    testbench, and a component for Platform Designer integrate it into designs
+    A JSON file describes the chip, and a C header names its registers. A LiteX module, a FuseSoC
+    core with a testbench, and a component for Platform Designer integrate it into designs
     (docs/integration.md).
 
     Prints the predicted area on an ecp5-85k. With --fpga-report it places and routes the chip
-    instead, and prints area and clock on that device, for the fastest seed and the median. Netlist
-    and routings stay in the folder `fpga` of the output, with --checkpoints the placements, too:
-    the same call continues where it stopped, and another seed starts from the netlist. Each worker
-    routes a seed.
+    instead, and prints area and clock on that device, for the fastest seed and the median. The
+    folder `fpga` of the output keeps the netlist, each routing and, with --checkpoints, each
+    placement: the same command continues where it stopped, and further seeds need no new synthesis.
+    Each worker routes one seed at a time.
     """
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
@@ -64,7 +72,7 @@ def generate(
 
     if fpga is not None and fpga not in DEVICES:
         hint = "leave it out for a prediction of the area"
-        raise unknown(UserError, "--fpga-report", fpga, DEVICES, hint=hint)
+        raise unknown_name_error(UserError, "--fpga-report", fpga, DEVICES, hint=hint)
     chosen = load_config(config)
     require_folder("--output", output)
     with progress(f"generating the Verilog of {config}"):
@@ -130,19 +138,26 @@ def _fpga_report(
     ),
 )
 @CONFIG
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder for the files; created if it does not exist.",
+)
 @click.option(
     "--freq",
     type=click.FloatRange(1, 2000),
     default=100.0,
     show_default=True,
     metavar="MHZ",
-    help="The clock for the constraint and the designs.",
+    help="Clock frequency of the constraint and of the block designs.",
 )
 def package_ip(config: str, output: Path, freq: float) -> None:
     """Write the chip as an IP package for Vivado.
 
-    With a constraint, and Tcl for two processors.
+    It contains a clock constraint, and Tcl scripts that make block designs with a Zynq processor
+    and with a MicroBlaze.
     """
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
@@ -162,7 +177,7 @@ def package_ip(config: str, output: Path, freq: float) -> None:
 def simulate_link(config: str) -> None:
     """Simulate the chip on a serial line until interrupted.
 
-    Prints the value for --device in another terminal.
+    Prints the value of --device for commands in another terminal.
     """
     import threading
 
@@ -228,9 +243,9 @@ def demo(device: str, config: str, folder: Path | None) -> None:
 )
 @MEMORY
 def bench(config: str, check: bool, output: Path | None, memory: str | None) -> None:
-    """Measure cycles on the simulated chip, and keep a report.
+    """Measure cycles on the simulated chip, and store a report.
 
-    With --check it compares them with the kept report: exit status 1 if they are worse.
+    With --check it compares the cycles with the stored report: exit status 1 if any are worse.
     """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory

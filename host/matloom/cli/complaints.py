@@ -54,7 +54,7 @@ def show_warning(
 
 
 def _error_and_hint(error: BaseException) -> tuple[str, str]:
-    """Return what happened and what to do."""
+    """Return two texts for an error: what happened, and what to do (empty if unknown)."""
     if isinstance(error, HintedError):
         return str(error), error.hint
     if isinstance(error, click.ClickException):

@@ -6,7 +6,11 @@ from typing import Any
 
 
 def synthesise_engine(text: str, board: str) -> dict[str, Any]:
-    """Return the tables and flip-flops of an engine alone, as a synthesis counts them."""
+    """Synthesise an engine without its board; return its LUTs ("tables") and flip-flops.
+
+    `text` is the engine's configuration, as for --config. If the synthesis fails, the only key of
+    the result is "why", with the reason.
+    """
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.fpga.devices import DEVICES
@@ -23,7 +27,11 @@ def synthesise_engine(text: str, board: str) -> dict[str, Any]:
 
 
 def route_board(text: str, board: str, freq: float | None) -> dict[str, Any]:
-    """Return the clock and the area of a board with an engine, placed and routed in the cache."""
+    """Place and route a board with an engine; return its clock ("mhz") and LUTs ("tables").
+
+    `text` is the engine's configuration, as for --config, and `freq` the clock in MHz. If the board
+    cannot be routed, the only key of the result is "why", with the reason.
+    """
     from matloom.cli.boards import build_in_cache
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Search:
-    """Options that say how much to explore, named as on the command line."""
+    """Options for the extent of an exploration, named as on the command line."""
 
     points: int
     seed: int
@@ -42,14 +42,22 @@ def _search(command: Callable[..., Any]) -> Any:
         show_default=True,
         help="Number of engines to predict.",
     )
-    @click.option("--confirm", is_flag=True, help="Synthesise the front; takes minutes per engine.")
+    @click.option(
+        "--confirm",
+        is_flag=True,
+        help="Synthesise the engines of the Pareto front; takes minutes for each.",
+    )
     @click.option(
         "--route",
         is_flag=True,
-        help="Also place and route the front; takes ten minutes or more per engine.",
+        help="Also place and route these engines; takes ten minutes or more for each.",
     )
     @click.option(
-        "--seed", type=SEED, default=0, show_default=True, help="Seed of the first engines."
+        "--seed",
+        type=SEED,
+        default=0,
+        show_default=True,
+        help="Seed for the random choice of the first engines.",
     )
     @functools.wraps(command)
     def wrapper(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
@@ -95,9 +103,9 @@ def explore(
 ) -> None:
     """Find the best engines for a board, by time and size.
 
-    Tries arrays, lanes, buses and memories on chip by prediction: cycles by the compiler, sizes and
-    clock by the models of `matloom fit`. The folder holds index.html, front.json and points.jsonl,
-    from which the same command continues after an interruption.
+    Tries arrays, lanes, buses and on-chip memories of different sizes. The compiler predicts their
+    cycles; the models of `matloom fit` predict area and clock. The folder gets index.html,
+    front.json and points.jsonl, from which the same command continues after an interruption.
     """
     from matloom import frontend
     from matloom.arch.memory import BOARD_MEMORIES
@@ -162,7 +170,10 @@ def _print_front(best: "list[ExploredPoint]") -> None:
 
 
 def _measurements(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:
-    """Return the requested kinds of measurements, and the task of each."""
+    """Return the requested measurements: pairs of a name and the function that measures an engine.
+
+    The names are ``synthesis`` (--confirm) and ``routing`` (--route).
+    """
     from matloom.cli import confirming
 
     chosen: list[tuple[str, Any]] = []
@@ -181,9 +192,9 @@ def _confirm(
     folder: Path,
     workers: Workers,
 ) -> "list[ExploredPoint]":
-    """Measure the engines of the front by one kind of measurement; return them with the results.
+    """Measure the engines of the Pareto front in one way; return them with the results.
 
-    `kind` is a name, ``synthesis`` or ``routing``, and the task that measures an engine.
+    `kind` is an item of `_measurements`. Results are also stored in `folder`.
     """
     from matloom.terminal.progress import progress
     from matloom.tools.confirmation import Confirmation

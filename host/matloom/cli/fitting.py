@@ -27,14 +27,14 @@ _SHOWN_ENGINES = 6
 @click.option(
     "--network",
     type=NetworkFile(),
-    help="Rank by the predicted milliseconds of this network.",
+    help="Rank engines by the predicted time of this network.",
 )
 @click.option(
     "--runs",
     type=click.IntRange(0, 100),
     default=0,
     show_default=True,
-    help="Build up to this many of the best, until one meets its clock.",
+    help="Build up to this many of the best engines, until one meets its clock.",
 )
 @click.option(
     "--freq",
@@ -45,10 +45,11 @@ _SHOWN_ENGINES = 6
 def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
     """Find the largest engine that fits BOARD, and its limit.
 
-    The engine meets the clock of BOARD.
+    Engines that are predicted to miss the clock of BOARD do not count.
 
-    Multipliers and block RAMs are exact; tables and flip-flops come from a model that is fitted to
-    syntheses, whose error is printed. Pass the name of an engine in the table to build --config.
+    Counts of multipliers and block RAMs are exact; those of lookup tables (LUTs) and flip-flops
+    come from a model that is fitted to syntheses, whose error is printed. Pass the name of an
+    engine in the list to `matloom build --config`.
     """
     from matloom.terminal.progress import progress
     from matloom.tools.fit import EngineSearch
@@ -77,9 +78,9 @@ def _read_graph(network: Path | None) -> Any:
 
 
 def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
-    """Predict the time of the network on each engine, and sort the engines, the fastest first.
+    """Predict the time of a network on each engine, and sort the engines, the fastest first.
 
-    Each candidate gets its time, or in `why` the reason why it cannot run the network.
+    Sets `milliseconds` of each engine, or `why`: the reason why it cannot run the network.
     """
     from matloom.arch.memory import BOARD_MEMORIES
     from matloom.runtime import compile
@@ -128,7 +129,7 @@ def _show(search: Any, engines: list[Any], network: Path | None) -> None:
 
 
 def _print_limit(search: Any, best: Any) -> None:
-    """Print the resource used most, and what a larger array would exceed."""
+    """Print the resource that the best engine uses most, and what a larger array would exceed."""
     use = best.uses[best.fullest]
     say(
         f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
@@ -143,7 +144,7 @@ def _print_limit(search: Any, best: Any) -> None:
     else:
         use = larger.uses[name]
         lack = f"lacks {use.used - use.room:,.0f} {name}, {beyond:.0%} of what can be filled"
-    say(f"Limit: of larger arrays the nearest, {shape}, {lack}.")
+    say(f"Limit: the next larger array, {shape}, {lack}.")
 
 
 def _build(best: list[Any], board: str, freq: float | None) -> None:

@@ -94,12 +94,12 @@ class _Commands(click.Group):
     command_class = Command
 
     def make_context(self, *arguments: Any, **named: Any) -> click.Context:
-        """Parse the command line, which may print a help; see `invoke`."""
+        """Parse the command line, which may print help; a closed pipe ends it as in `invoke`."""
         with _closed_pipe_is_no_error():
             return super().make_context(*arguments, **named)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; if the reader of stdout is gone, end with status 0, where Click has 1."""
+        """Run a command; if the reader of stdout is gone, end with status 0 (Click: status 1)."""
         with _closed_pipe_is_no_error():
             return super().invoke(ctx)
 

@@ -26,7 +26,7 @@ def _require_port(device: str) -> None:
     type=click.IntRange(4096),
     default=1 << 18,
     show_default=True,
-    help="Bytes of its memory to write and read back; their contents are lost.",
+    help="Number of bytes of the board's memory to write and read back; their contents are lost.",
 )
 def check_board(device: str, tested: int) -> None:
     """Identify the board on a serial line; test its memory.
@@ -70,8 +70,8 @@ def check_board(device: str, tested: int) -> None:
 def boot(device: str, image: Path | None, timeout: float) -> None:
     """Send IMAGE to the boot ROM of a system on chip.
 
-    Without one, it sends the server of the host link. IMAGE is what
-    `matloom compile NET --emit soc` writes, or firmware of your own.
+    IMAGE is a file that `matloom compile NET --emit soc` writes, or firmware of your own. Without
+    IMAGE, it sends the server of the host link.
     """
     from matloom.device.boot import send_image
     from matloom.device.serial_port import SerialStream, parse_address

@@ -18,7 +18,7 @@ class NetworkFile(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path of the file."""
+        """Return the path of the file that the argument names."""
         from matloom.frontend.source import network_path
 
         return network_path(str(super().convert(value, param, ctx)))
@@ -33,7 +33,7 @@ _SHAPE = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=N,...",
-    help="Another shape for an input, such as x=1,96,96,3 for a network of open height and width.",
+    help="Set the shape of an input, such as x=1,96,96,3 if the file leaves height and width open.",
 )
 
 
@@ -42,7 +42,7 @@ _DIM = click.option(
     "dims",
     multiple=True,
     metavar="NAME=N",
-    help="The size of a named dimension of an ONNX file: batch=1.",
+    help="Set the size of a named dimension of an ONNX file: batch=1.",
 )
 
 
@@ -77,7 +77,10 @@ def is_program(network: Path) -> bool:
 
 
 def _reshape(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
-    """Return the path of a copy with other sizes, which is removed at the end of the command."""
+    """Return the path of a copy of a model file, changed as --shape, --dim and --exact ask.
+
+    The copy is removed at the end of the command.
+    """
     from matloom import frontend
 
     if is_program(network):

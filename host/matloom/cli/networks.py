@@ -19,7 +19,7 @@ from matloom.cli.options import (
 from matloom.cli.places import name_in_errors, require_writable, write_file
 from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 
 REPORT = click.option(
     "--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON."
@@ -88,7 +88,21 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """A run: outputs or requested tensors, report, program, counters, last iterations of loops."""
+    """Result of a run.
+
+    Members
+    -------
+    outputs:
+        Outputs, or the tensors asked for, by name.
+    report:
+        Cost of the run, a `matloom.Report`.
+    program:
+        The program that was run.
+    counted:
+        Counters of each engine step.
+    iterations:
+        The last iteration of each loop, by the name of its operator.
+    """
 
     outputs: dict[str, Any]
     report: Any
@@ -105,7 +119,11 @@ def run_once(
     report: Path | None,
     tensors: tuple[str, ...] = (),
 ) -> RunResult:
-    """Run a network once."""
+    """Run a network once, after checking the options, and write its report.
+
+    `source` has the inputs; `report` is the path of the report, and `tensors` the names of the
+    tensors to return instead of the outputs.
+    """
     from matloom.pre import prepare_inputs
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
@@ -136,7 +154,7 @@ def run_once(
 
 
 def _simulating(session: Any) -> Any:
-    """Within the context, print the progress of a run that takes long."""
+    """Return a context manager that prints the progress of a run that takes long."""
     from matloom.terminal.progress import progress
 
     def far() -> str:
@@ -148,7 +166,7 @@ def _simulating(session: Any) -> Any:
 
 
 def _options_for_device(network: Path, options: Compilation, device: str) -> Compilation:
-    """Return the compile options with the memory of the board, unless they name a memory."""
+    """Return the options with the memory of the board on a serial line, unless they name one."""
     from matloom.device.open import device_memory
 
     if options.memory is not None or is_program(network) or not device.startswith("uart:"):
@@ -157,7 +175,7 @@ def _options_for_device(network: Path, options: Compilation, device: str) -> Com
 
 
 def _device_options(target: Target, memory: Any) -> dict[str, Any]:
-    """Return the options to open a device with; raise for options the device does not have."""
+    """Return the keyword arguments for opening a device; raise if it lacks a requested option."""
     from matloom.device.open import SIMULATED, require_device
     from matloom.device.waves import Waves
 
@@ -224,11 +242,9 @@ def explain(network: Path, options: Compilation, candidates: bool) -> None:
     ),
 )
 @NETWORK
-@click.option("--input", "source", type=click.Path(path_type=Path), help="An .npz as for run.")
+@click.option("--input", "source", type=click.Path(path_type=Path), help="An .npz, as for run.")
 @click.option("--labels", metavar="NAME", help="The array of the .npz that holds labels.")
-@click.option(
-    "--by-layer", is_flag=True, help="Also run with only one layer in its mode at a time."
-)
+@click.option("--by-layer", is_flag=True, help="Also measure the change of each layer alone.")
 @click.option("--report", type=click.Path(path_type=Path), help="Write the result as JSON.")
 @click.option(
     "--precision",
@@ -249,7 +265,8 @@ def precision_command(
 ) -> None:
     """Show what another precision changes in NET.
 
-    Shows weights and cycles; with --input also outputs, and with --labels the accuracy.
+    Compares the size of the weights and the cycles; with --input also the outputs, and with
+    --labels the accuracy.
     """
     from matloom.terminal.progress import progress
     from matloom.tools.arrays import read_arrays
@@ -265,7 +282,7 @@ def precision_command(
         )
     arrays = {} if source is None else read_arrays("--input", source)
     if labels is not None and labels not in arrays:
-        raise unknown(
+        raise unknown_name_error(
             UserError, "--labels", labels, arrays, hint="name the array of the .npz that has labels"
         )
     wanted = None if labels is None else arrays.pop(labels)

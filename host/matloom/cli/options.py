@@ -16,7 +16,7 @@ CONFIG = click.option(
     default="reference",
     show_default=True,
     metavar="PRESET[+CHANGE...]|FILE",
-    help="The engine.",
+    help="Configuration of the engine.",
 )
 DEVICE = click.option(
     "--device",
@@ -82,7 +82,7 @@ class Compilation:
     preprocess: str | None = None
 
     def preprocessing(self) -> Any:
-        """Return the requested preprocessing; None if there is none."""
+        """Return the preprocessing that --preprocess describes; None without that option."""
         from matloom.pre import loads
 
         if self.preprocess is None:
@@ -121,14 +121,14 @@ class RunInputs:
         return read("--input", source)
 
     def by_name(self, arrays: Any, program: Any) -> dict[str, Any]:
-        """Return the arrays from `read` by the names of a program's inputs."""
+        """Return arrays by the names of a program's inputs, from what `read` returned."""
         if arrays is None:
             return self.random(program)
         named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.by_name(program)
         return named
 
     def random(self, program: Any) -> dict[str, Any]:
-        """Return random arrays for a program's inputs."""
+        """Return random arrays by the names of a program's inputs."""
         from matloom.tools.interface import random_arrays
 
         return random_arrays(program, self.seed)
@@ -157,7 +157,7 @@ _OPTIONS = {
     "waves": click.option(
         "--waves",
         type=click.Path(path_type=Path),
-        help="Write waveforms: .fst, a twentieth of the size, or .vcd (device rtl).",
+        help="Write waveforms as .vcd, or as .fst, in a twentieth of the space (device rtl).",
     ),
     "waves_from": click.option(
         "--waves-from",
@@ -176,7 +176,8 @@ _OPTIONS = {
         "--freq",
         type=click.FloatRange(1, 2000),
         metavar="MHZ",
-        help="Clock to route for; lowered by 5 % up to four times. [default: 85, Gowin 54]",
+        help="Clock to route for; if routing fails, it is lowered by 5 %, up to four times. "
+        "[default: 85, Gowin 54]",
     ),
     "seed": click.option(
         "--seed", type=SEED, default=4, show_default=True, help="First seed of placement."
@@ -185,7 +186,7 @@ _OPTIONS = {
         "--seeds",
         type=click.IntRange(1, 1000),
         default=1,
-        help="Number of seeds, from --seed upward.",
+        help="Number of seeds to try, from --seed upward.",
     ),
     "checkpoints": click.option(
         "--checkpoints", is_flag=True, help="Keep placements, which costs some clock speed."
@@ -197,7 +198,11 @@ _OPTIONS = {
 
 
 def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return a decorator that passes several options to a command as one argument."""
+    """Return a decorator that adds options to a command and passes them as one object.
+
+    `names` are keys of `_OPTIONS`, and fields of `kind`, the object's class; `argument` is the name
+    of the command's parameter.
+    """
 
     def decorate(command: Callable[..., Any]) -> Any:
         @functools.wraps(command)

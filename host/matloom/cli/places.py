@@ -10,7 +10,10 @@ from matloom.errors import UserError, reason
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Raise `UserError` if no file can be written at a path; call it before the work."""
+    """Raise `UserError` if no file can be written at `path`, which `option` names.
+
+    Commands call it before work that takes long.
+    """
     if path is None:
         return
     written = path if path.exists() else path.absolute().parent
@@ -31,9 +34,10 @@ def require_writable(option: str, path: Path | None) -> None:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Create a folder for a command's output; call it before the work.
+    """Create the folder for a command's output, which `option` names.
 
-    Raises `ValueError` if it cannot be created or is not writable.
+    Commands call it before work that takes long. Raises `UserError` if the folder cannot be created
+    or is not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -50,14 +54,14 @@ def require_folder(option: str, path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8; an error names it."""
+    """Write a file, text as UTF-8; errors name the file."""
     with name_in_errors(path):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 @contextmanager
 def name_in_errors(path: Path) -> Iterator[None]:
-    """Add a file's name to errors of writing it that lack one, such as a full disk."""
+    """Return a context that adds the file's name to system errors that lack one (full disk)."""
     try:
         yield
     except OSError as error:

@@ -27,7 +27,10 @@ _ADVICE_LINES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class _Result:
-    """Requested results, named as on the command line."""
+    """Options for what to do with a profile: write, compare, advise.
+
+    `other` is the argument of --compare; other members are named as on the command line.
+    """
 
     output: Path | None
     other: str | None
@@ -89,7 +92,7 @@ def profile(
     """Run NET once and show cycles by layer and by cause.
 
     With several samples, the last one is shown: the cost of a call does not depend on its values.
-    With --output it also writes a page with what would help most (docs/profiling.md).
+    With --output it also writes a page that says which changes would help most (docs/profiling.md).
     """
     output = result.output
     if result.thorough and (output is None or is_program(network)):

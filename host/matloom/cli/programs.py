@@ -22,7 +22,10 @@ def _is_default(name: str) -> bool:
 
 
 def modes_by_layer(network: Path, options: Compilation) -> dict[str, str] | None:
-    """Return the table of modes by layer; None if none is given."""
+    """Return the modes of --precision by layer name, ``*`` for all others; None without it.
+
+    Raises `UserError` if `network` is a compiled program, or an option has no layer before ``=``.
+    """
     if options.precision and is_program(network):
         raise UserError(
             f"--precision must go with a network, not the program {str(network)!r}", hint=SOURCE
@@ -52,9 +55,9 @@ def modes_by_layer(network: Path, options: Compilation) -> dict[str, str] | None
     "--stop-after",
     "stop",
     metavar="PHASE",
-    help="Print the result of a phase, and write no program: read, formats, passes, select, "
-    "rewrite, "
-    "bind, search, tile, order, assign_buffers, prefetch, allocate, emit or assemble.",
+    help="Print the result of a compiler phase, and write no program: read, formats, passes, "
+    "select, rewrite, bind, search, tile, order, assign_buffers, prefetch, allocate, emit or "
+    "assemble.",
 )
 @click.option(
     "--emit",
@@ -116,9 +119,10 @@ def _write(program: Any, output: Path, emit: str | None) -> None:
 
 
 def describe_phases(network: Path, options: Compilation, stop: str, option: str) -> str:
-    """Return the text of the compiler's phases up to one of them, without checks.
+    """Run the compiler up to the phase `stop`, and return a text that describes its result.
 
-    Raises `ValueError`, naming the option, if there is no network.
+    The result is not verified. Raises `UserError`, which names `option`, if `network` is a compiled
+    program.
     """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
@@ -154,7 +158,7 @@ def _compile(network: Path, options: Compilation) -> Any:
 
 
 def require_network(network: Path) -> None:
-    """Raise `UserError` if a network or program cannot be read; call it before the work."""
+    """Raise `UserError` if a network or program cannot be read; called before long work."""
     from matloom import frontend
     from matloom.program import Program
 
@@ -162,7 +166,7 @@ def require_network(network: Path) -> None:
 
 
 def program_of(network: Path, options: Compilation) -> Any:
-    """Load a program, or compile a network."""
+    """Return the program of a .mloom file, or of a network, which is compiled."""
     from matloom.arch.config import load_config
     from matloom.pre import attach
     from matloom.program import Program

@@ -31,23 +31,25 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "source",
     type=click.Path(path_type=Path),
     required=True,
-    help="An .npz of float arrays named like the inputs, or x; or, of the only input, an .npy or a "
-    "folder of .npy files, one a sample.",
+    help="Samples: an .npz with float arrays named like the inputs (the only input may be x); for "
+    "a network of one input also an .npy, or a folder with an .npy for each sample.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="The .tflite file to write, or .onnx.",
+    help="The .tflite or .onnx file to write.",
 )
-@click.option("--labels", metavar="NAME|FILE", help="Classes, as for evaluate: also accuracy.")
+@click.option(
+    "--labels", metavar="NAME|FILE", help="Labels, as for evaluate: measure accuracy, too."
+)
 @click.option(
     "--samples",
     type=click.IntRange(1),
     default=100,
     show_default=True,
-    help="Number of samples to calibrate on; the result is measured on all others.",
+    help="Number of samples to calibrate on; the remaining ones measure the result.",
 )
 @click.option(
     "--precision",
@@ -60,22 +62,24 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     type=click.Choice(["minmax", "percentile", "mse", "kl"]),
     default="mse",
     show_default=True,
-    help="Method to choose ranges of activations.",
+    help="Method that chooses the ranges of activations.",
 )
 @click.option(
     "--weight-scales",
     type=click.Choice(["per-channel", "per-tensor"]),
     default="per-channel",
     show_default=True,
-    help="Scales of weights.",
+    help="One scale of weights per output channel, or per tensor.",
 )
 @click.option(
     "--adaptive-rounding/--nearest",
     default=True,
-    help="Round weights so that outputs change least, or to nearest.",
+    help="Round weights so that a layer's outputs change least, or to nearest.",
 )
 @click.option(
-    "--correct-bias/--keep-bias", default=True, help="Keep the mean of each channel, or the biases."
+    "--correct-bias/--keep-bias",
+    default=True,
+    help="Correct biases so that each channel keeps its mean, or keep the biases.",
 )
 @click.option(
     "--equalise/--no-equalise",
@@ -98,19 +102,19 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
 @click.option(
     "--target",
     metavar="points=N|cycles=N",
-    help="Search which layers take 4-bit weights: the fastest that loses at most N percent of the "
-    "results, or the closest of at most N cycles.",
+    help="Search which layers take 4-bit weights: for the fastest network that is expected to lose "
+    "at most N percentage points of accuracy, or the most precise one of at most N cycles.",
 )
 @click.option(
     "--boost",
     type=click.Choice(["O1", "O2", "O3"]),
-    help="O1: 8-bit weights. O2 and O3: the fewest cycles that lose half a percent or one percent "
-    "of the results. Lower levels are measured, too.",
+    help="O1: 8-bit weights. O2 and O3: the fewest cycles at an expected loss of half, or one, "
+    "percentage point of accuracy. Lower levels are measured, too.",
 )
 @click.option(
     "--journal",
     type=click.Path(path_type=Path),
-    help="Keep the trials of a search, and continue it where it stopped.",
+    help="File that keeps the trials of a search, which then continues where it stopped.",
 )
 @click.option(
     "--losses",
@@ -120,11 +124,11 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
 @click.option(
     "--compress",
     metavar="points=N|sqnr=DB",
-    help="Rewrite layers as two of low rank, or with fewer channels, to save cycles: as much as "
-    "loses at most N percent of the results, or leaves the outputs an SQNR of DB decibels.",
+    help="Save cycles by rewriting layers as two of low rank, or with fewer channels, as long as "
+    "at most N percentage points of accuracy are lost, or the SQNR of outputs is at least DB.",
 )
 @click.option(
-    "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."
+    "--report", type=click.Path(path_type=Path), help="Write a report, as .json or .html."
 )
 def quantise(
     network: Path,
@@ -172,6 +176,6 @@ def quantise(
 
 
 def _precisions_by_layer(precision: tuple[str, ...]) -> dict[str, str]:
-    """Return precisions by layer, ``*`` for all others."""
+    """Return the precisions of --precision by layer name, ``*`` for all others."""
     pairs = (item.rpartition("=") for item in precision)
     return {layer or "*": mode for layer, _, mode in pairs}

@@ -12,7 +12,10 @@ _BLOCKS_PER_CELL = {"gowin": 0.5}
 
 
 def board_part(name: str, freq: float | None) -> Any:
-    """Return the device of a board, and everything that has to fit next to the engine."""
+    """Return what `matloom fit` has to know of a board: device, capacity, memory, clock.
+
+    `freq` is the clock in MHz; None means that of the board.
+    """
     from matloom.tools.fit import Part
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.top import settings_for
@@ -38,8 +41,8 @@ def board_part(name: str, freq: float | None) -> Any:
 def require_capacity(board: str, text: str, freq: float | None) -> None:
     """Raise `UserError` if an engine is predicted to need more of a resource than a board has.
 
-    Multipliers and block RAMs are exact, so tables and flip-flops may exceed the device by the
-    model's error.
+    `text` is the engine's configuration, as for --config. Predictions of LUTs and flip-flops may
+    exceed the device by the model's error; those of multipliers and block RAMs are exact.
     """
     from matloom.tools.fit import EngineSearch
 

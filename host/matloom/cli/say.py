@@ -39,5 +39,5 @@ def is_reader_gone() -> bool:
 
 
 def discard_output() -> None:
-    """Let stdout lead nowhere; otherwise Python flushes it again at its exit, and complains."""
+    """Redirect stdout to the null device, so that Python's flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

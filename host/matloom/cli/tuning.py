@@ -81,7 +81,9 @@ def _limits(command: Callable[..., Any]) -> Any:
 @click.option(
     "--forget", is_flag=True, help="Drop the stored schedule; compile with the default again."
 )
-@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Also write JSON.")
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write the result as JSON."
+)
 @worker_options
 def tune(
     network: Path,
@@ -93,10 +95,10 @@ def tune(
 ) -> None:
     """Search for a faster schedule of NET, and keep it.
 
-    Tries many more tiles, orders, layouts, fusions and choices of resident weights than a
-    compilation does, first by prediction; the best few are then counted on the simulated chip. A
-    winner is kept for this network, engine, memory and compiler, and later compilations use it. The
-    same command continues where it stopped (docs/tuning.md).
+    Predicts the cycles of many more tiles, orders, layouts, fusions and choices of resident weights
+    than a compilation does, and then counts the cycles of the best few on the simulated chip. The
+    fastest schedule is stored for this network, engine, memory and compiler, and later compilations
+    use it. The same command continues where it stopped (docs/tuning.md).
     """
     from matloom.compiler.winners import forget as drop
 
@@ -107,7 +109,11 @@ def tune(
     study = _study(network, options)
     if forget:
         known = drop(study.digest)
-        say("forgotten: compiled with the default schedule again" if known else "nothing was kept")
+        say(
+            "forgotten: compiled with the default schedule again"
+            if known
+            else "no schedule was stored"
+        )
         return
     found = _tune(study, network, limits, workers)
     say(_sentence(found))
@@ -134,7 +140,7 @@ def _study(network: Path, options: Compilation) -> "Study":
 
 
 def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "TuningResult":
-    """Search, and keep the winner."""
+    """Run the search, and store the fastest schedule."""
     from matloom.compiler.winners import keep, winners_folder
     from matloom.terminal.progress import progress
     from matloom.tuner.tune import Budget, tune

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _prover() -> "Prover | str":
-    """Return the prover of a configuration's claims, or the name of the missing tool."""
+    """Return the prover of a chip's formal properties, or the name of the tool it lacks."""
     from matloom.verification.plan import Prover
     from matloom_rtl import formal
     from matloom_rtl.formal.engine import missing

@@ -26,10 +26,10 @@ class Workers:
         return _CLUSTER_TASKS if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def spread(self, resources: dict[str, float]) -> Any:
-        """Return a function that runs tasks on the cluster in order; None if there is no cluster.
+        """Return a function that runs tasks on the cluster (`TaskRunner.in_order`).
 
-        The function is `TaskRunner.in_order`; `resources` are those that each task takes of its
-        worker.
+        `resources` maps names of Dask resources to the amount that each task needs on its worker.
+        Returns None without a cluster.
         """
         from matloom.workers import TaskRunner
 
@@ -38,12 +38,10 @@ class Workers:
         return TaskRunner(make=partial(self.make, resources), at_once=self.at_once).in_order
 
     def make(self, resources: dict[str, float] | None = None) -> Executor:
-        """Return an executor (`matloom.workers`).
+        """Return an executor of `concurrent.futures` that runs tasks on these workers.
 
-        Parameters
-        ----------
-        resources:
-            Resources that a task takes of a worker, on a cluster.
+        `resources` maps names of Dask resources to the amount that each task needs on its worker of
+        a cluster; processes of this machine ignore them.
         """
         from matloom import workers
 
@@ -62,7 +60,7 @@ class _Cluster(click.ParamType[str]):
     name = "tcp://HOST:PORT"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the address, or refuse it."""
+        """Return the address; end with a usage error if it is not one."""
         from matloom.workers import is_address
 
         if not is_address(value):
@@ -76,13 +74,13 @@ _WORKERS = click.option(
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Number of processes; the result is the same.",
+    help="Number of processes; it does not change the result.",
 )
 _CLUSTER = click.option(
     "--cluster",
     type=_Cluster(),
     metavar="tcp://HOST:PORT",
-    help="Workers of a Dask scheduler instead (docs/cluster.md).",
+    help="Use the workers of this Dask scheduler instead (docs/cluster.md).",
 )
 
 

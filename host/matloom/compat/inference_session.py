@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from matloom.compat.binding import IOBinding, OrtValue, type_name
 from matloom.compat.loading import Network
-from matloom.compat.session_options import SessionOptions, note, note_ignored
-from matloom.errors import UserError, UserTypeError, unknown
+from matloom.compat.session_options import SessionOptions, warn_about_options, warn_ignored
+from matloom.errors import UserError, UserTypeError, unknown_name_error
 from matloom.frontend.declaration import DeclaredTensor
 from matloom.frontend.readers import Source
 from matloom.ir.graph import Array
@@ -83,8 +83,8 @@ class InferenceSession:
         **options: Any,
     ) -> None:
         self._options = SessionOptions() if sess_options is None else sess_options
-        note_ignored(self._options)
-        _note_providers(providers)
+        warn_about_options(self._options)
+        _warn_about_providers(providers)
         for name in _IGNORED_KEYWORDS:
             options.pop(name, None)
         dims = getattr(self._options, "dims", None)
@@ -139,7 +139,7 @@ class InferenceSession:
 
     def set_providers(self, providers: Sequence[Provider], provider_options: Any = None) -> None:
         """Do nothing, except warn about providers other than the engine and the host."""
-        _note_providers(providers)
+        _warn_about_providers(providers)
 
     def run(
         self,
@@ -167,7 +167,7 @@ class InferenceSession:
         wanted = list(output_names or self._outputs)
         for name in wanted:
             if name not in self._outputs:
-                raise unknown(UserError, "an output", name, self._outputs)
+                raise unknown_name_error(UserError, "an output", name, self._outputs)
         feeds = {name: self._array(name, value) for name, value in input_feed.items()}
         self._last = self._session({name: feeds[name].shape for name in self._open})
         found = self._last.run(feeds)
@@ -223,7 +223,7 @@ class InferenceSession:
     def _array(self, name: str, value: npt.ArrayLike) -> Array:
         """Return the array for an input; a list or number is converted to the input's type."""
         if name not in self._inputs:
-            raise unknown(UserError, "an input", name, self._inputs)
+            raise unknown_name_error(UserError, "an input", name, self._inputs)
         if isinstance(value, OrtValue):
             raise UserTypeError(
                 f"input {name!r} must be an array, not an OrtValue",
@@ -249,11 +249,11 @@ class InferenceSession:
         return found
 
 
-def _note_providers(providers: Sequence[Provider] | None) -> None:
+def _warn_about_providers(providers: Sequence[Provider] | None) -> None:
     names = [each if isinstance(each, str) else each[0] for each in providers or ()]
     ignored = [name for name in names if name not in PROVIDERS]
     if ignored:
-        note(
+        warn_ignored(
             f"{', '.join(ignored)} is ignored: the engine runs what it can, the host the rest",
             "choose a device of Matloom with device=, or MATLOOM_DEVICE",
         )

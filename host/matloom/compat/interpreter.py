@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from matloom.compat.interpreter_arguments import is_litert_option, source_of
 from matloom.compat.loading import Network
-from matloom.compat.session_options import note
+from matloom.compat.session_options import warn_ignored
 from matloom.compat.signature import Details, SignatureRunner, litert_details
 from matloom.errors import UserError
 from matloom.frontend.declaration import DeclaredTensor
@@ -59,7 +59,7 @@ class Interpreter:
         **options: Any,
     ) -> None:
         if experimental_delegates:
-            note(
+            warn_ignored(
                 "experimental_delegates are ignored: the engine runs what it can, the host the rest"
             )
         used = {name: value for name, value in options.items() if not is_litert_option(name)}

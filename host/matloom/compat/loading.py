@@ -52,7 +52,7 @@ class Network:
             self.declaration = frontend.declaration(source)
 
     def sizes(self, tensor: DeclaredTensor) -> Shape | None:
-        """Return the shape of an input from the options or the file; None if a size is open."""
+        """Return the shape of an input from the options or the file; None if a size is unknown."""
         given: Mapping[str, Any] = self.options.get("shapes") or {}
         if tensor.key in given:
             return tuple(given[tensor.key])

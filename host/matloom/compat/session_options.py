@@ -12,8 +12,8 @@ class CompatWarning(HintedWarning):
     """Warning about an argument that Matloom accepts but ignores."""
 
 
-def note(message: str, hint: str = "") -> None:
-    """Warn that something is ignored; the warning names the line in the user's script."""
+def warn_ignored(message: str, hint: str = "") -> None:
+    """Warn that an argument is ignored; the warning names the line in the user's script."""
     # Skips a constructor or method of this package, so that the warning names the script's line.
     warnings.warn(CompatWarning(message, hint), stacklevel=4)
 
@@ -99,19 +99,19 @@ class SessionOptions:
         )
 
 
-def note_ignored(options: Any) -> None:
+def warn_about_options(options: Any) -> None:
     """Warn about options that would change results or write files."""
     level = getattr(options, "graph_optimization_level", None)
     name = getattr(level, "name", "ORT_ENABLE_ALL")
     if name != "ORT_ENABLE_ALL":
-        note(
+        warn_ignored(
             f"graph_optimization_level {name} is ignored: results are those of "
             "ORT_ENABLE_ALL, which may differ by a step of the quantisation"
         )
     if getattr(options, "enable_profiling", False):
-        note(
+        warn_ignored(
             "enable_profiling is ignored: no profile is written",
             "read session.report(), or run: matloom profile NET",
         )
     if getattr(options, "optimized_model_filepath", ""):
-        note("optimized_model_filepath is ignored: no optimised model is written")
+        warn_ignored("optimized_model_filepath is ignored: no optimised model is written")

@@ -10,7 +10,7 @@ from typing import Any
 
 from matloom.compiler.pipeline import run_phases
 from matloom.compiler.values import Bound, BoundRun, Job, Rewritten, ScheduledNetwork, Selected
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom.ir.graph import Graph
 from matloom.ir.text import to_text
 from matloom.printable import printable
@@ -114,7 +114,9 @@ def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
         If `stop` is not in `STOPS`.
     """
     if stop not in STOPS:
-        raise unknown(UserError, "--stop-after", stop, STOPS, hint="try select, or search")
+        raise unknown_name_error(
+            UserError, "--stop-after", stop, STOPS, hint="try select, or search"
+        )
     phase, lines = STOPS[stop]
     run = run_phases(source, job, phase)
     tried = (f"; dropped: {each.reason}; next: {each.remedy}" for each in run.retries)

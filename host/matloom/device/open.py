@@ -11,7 +11,7 @@ from matloom.device.errors import DeviceError
 from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
 from matloom.device.waves import Waves
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 
 #: Names that `open_device` accepts.
 DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
@@ -41,7 +41,7 @@ def _device_kind(name: str) -> str:
     """
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
-        raise unknown(
+        raise unknown_name_error(
             DeviceError,
             "a device",
             name,

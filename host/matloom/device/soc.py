@@ -14,7 +14,7 @@ from matloom.device.errors import DeviceClosedError
 from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSources, build, load
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 
 #: Bytes reserved for an image at the start of external memory (SOC_IMAGE_BYTES of
@@ -41,7 +41,9 @@ def bit_cycles(cpu: str) -> int:
     from matloom_rtl.soc.cpu import CPUS
 
     if cpu not in CPUS:
-        raise unknown(UserError, "cpu", cpu, CPUS, hint="leave the processor out for default")
+        raise unknown_name_error(
+            UserError, "cpu", cpu, CPUS, hint="leave the processor out for default"
+        )
     return int(CPUS[cpu].bit_cycles)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from matloom.errors import UserError, UserTypeError, unknown
+from matloom.errors import UserError, UserTypeError, unknown_name_error
 from matloom.ir.graph import Array
 from matloom.ir.scales import round_half_away
 from matloom.program import Program, TensorInfo
@@ -68,7 +68,7 @@ def _by_name(
     if isinstance(arrays, Mapping):
         for name in arrays:
             if name not in known:
-                raise unknown(UserError, f"an {side}", name, known)
+                raise unknown_name_error(UserError, f"an {side}", name, known)
         return {name: convert(known[name], array) for name, array in arrays.items()}
     if len(infos) != 1:
         raise UserError(

@@ -201,7 +201,9 @@ def conv2d(
     device: str | Driver = "model",
     config: Config | str | Path | None = None,
 ) -> Array:
-    """Return a convolution as (images, rows, columns, output channels): its sums, or requantised.
+    """Return the 2-D convolution of `x`, as (images, rows, columns, output channels).
+
+    In an integer mode without `multiplier` and `shift`, the results are the 32-bit sums.
 
     The results are as exact as those of `matmul`, and other parameters have the same meaning.
     Convolutions that do not fit the engine's fields (see `matloom explain`) are computed by the

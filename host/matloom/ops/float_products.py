@@ -95,7 +95,7 @@ def _graph(
 
 
 def _with_residual(graph: Graph) -> Graph:
-    """Return the network of a product with a second input, the residual."""
+    """Return the network of a product with a second input: the residual, which is added."""
     (node,), result = graph.nodes, graph.tensors[3]
     residual = replace(result, name="residual")
     node = replace(node, inputs=(*node.inputs, 4))
@@ -111,8 +111,9 @@ def _tensor(
     return Tensor(name=name, shape=shape, dtype=dtype, data=stored, number_format=form.name)
 
 
-def _pieces(size: int, most: int) -> Iterator[slice]:
-    return (slice(first, min(first + most, size)) for first in range(0, size, most))
+def _slices(size: int, max_length: int) -> Iterator[slice]:
+    """Yield slices of at most `max_length` elements that together cover `size` elements."""
+    return (slice(at, min(at + max_length, size)) for at in range(0, size, max_length))
 
 
 def float_product(
@@ -140,9 +141,9 @@ def float_product(
     bias = np.full(len(filters), _NEGATIVE_ZERO) if epilogue.bias is None else epilogue.bias
     residual = None if epilogue.residual is None else _patterns_of(epilogue.residual, out)
     patterns = np.empty((len(rows), len(filters)), f"<u{out.bytes}")
-    for across in _pieces(len(filters), _MAX_COLUMNS):
+    for across in _slices(len(filters), _MAX_COLUMNS):
         weights = _tensor("right", filters[across].shape, form, filters[across])
-        for down in _pieces(len(rows), _MAX_ROWS):
+        for down in _slices(len(rows), _MAX_ROWS):
             operand = _tensor("left", rows[down].shape, form)
             inputs = {"left": rows[down].astype(operand.dtype)}
             graph = _graph(operand, weights, bias[across], out, attributes)

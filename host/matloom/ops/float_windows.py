@@ -20,8 +20,8 @@ class FloatWindows:
         (images, rows, columns, channels) and (output channels, rows, columns, channels), of any
         dtypes.
     elements:
-        Count of numbers that are added in one tree; each kernel row is padded with +0 to a multiple
-        of it.
+        Number of products that the engine adds in one tree; each kernel row is padded with +0 to a
+        multiple of it.
 
     Raises
     ------
@@ -96,6 +96,9 @@ class FloatWindows:
         return residual.reshape(-1, self.shape[3])
 
     def _pad_runs(self, runs: Array) -> Array:
-        """Return (any, kernel rows, numbers) as (any, numbers), each kernel row padded with +0."""
+        """Pad each kernel row with +0 to a multiple of `elements`, and join the rows of a kernel.
+
+        `runs` is (windows, kernel rows, numbers of a row), and the result (windows, numbers).
+        """
         missing = -runs.shape[2] % self.elements
         return np.pad(runs, ((0, 0), (0, 0), (0, missing))).reshape(len(runs), -1)

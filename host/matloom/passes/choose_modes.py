@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from matloom.arch.modes import MODES as _MODES
-from matloom.errors import UserError, UserTypeError, did_you_mean, unknown
+from matloom.errors import UserError, UserTypeError, did_you_mean, unknown_name_error
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.scales import has_explicit_multipliers
@@ -108,7 +108,7 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
     known = (*MODES, *_UNCHANGING_MODES)
     for mode in table.values():
         if mode not in known:
-            raise unknown(UserError, "a precision", mode, known, hint=_MODE_HINT)
+            raise unknown_name_error(UserError, "a precision", mode, known, hint=_MODE_HINT)
     layers = _possible(graph)
     others = table.pop(_ALL_OTHERS, None)
     modes: dict[int, str] = {}

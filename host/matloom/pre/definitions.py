@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from matloom.errors import UserTypeError, unknown
+from matloom.errors import UserTypeError, unknown_name_error
 from matloom.ir.graph import Array
 from matloom.pre.errors import RawDataError
 from matloom.pre.image import Image
@@ -50,14 +50,14 @@ def loads(text: str) -> Preprocessing:
         )
     ((name, given),) = found.items()
     if name not in _KINDS:
-        raise unknown(RawDataError, "preprocessing", name, _KINDS)
+        raise unknown_name_error(RawDataError, "preprocessing", name, _KINDS)
     fields = dataclasses.fields(_KINDS[name])
     known = [item.name for item in fields]
     if not isinstance(given, dict):
         raise RawDataError(f"{name} must be an object of {', '.join(known)}, not {given!r}")
     for field in given:
         if field not in known:
-            raise unknown(RawDataError, f"a field of {name}", field, known)
+            raise unknown_name_error(RawDataError, f"a field of {name}", field, known)
     for item in fields:
         if item.name not in given and item.default is dataclasses.MISSING:
             raise RawDataError(f"{name} must have a value for {item.name}")
@@ -97,7 +97,7 @@ def attach(
         )
     for name, item in preprocessing.items():
         if name not in infos:
-            raise unknown(RawDataError, "an input to preprocess", name, infos)
+            raise unknown_name_error(RawDataError, "an input to preprocess", name, infos)
         item.require(infos[name])
     made = tuple(
         PreprocessInfo(tensor=infos[name].key, definition=dumps(item))

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from matloom.errors import UserTypeError, unknown
+from matloom.errors import UserTypeError, unknown_name_error
 from matloom.ir.graph import Array
 from matloom.kernels.real import quantise_array
 from matloom.pre.errors import RawDataError
@@ -74,7 +74,7 @@ class Image(Preprocessing):
             ("layout", ("hwc", "chw")),
         ):
             if getattr(self, name) not in known:
-                raise unknown(RawDataError, name, getattr(self, name), known)
+                raise unknown_name_error(RawDataError, name, getattr(self, name), known)
         _require_pixels("size", self.size)
         if self.source is not None:
             _require_pixels("source", self.source)

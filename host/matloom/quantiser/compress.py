@@ -32,9 +32,9 @@ class CompressionGoal:
     Members
     -------
     kind:
-        ``"points"``: `value` is the percentage of results that may be expected to be lost, compared
-        with the original layers with 8-bit weights. ``"sqnr"``: `value` is the minimum ratio of the
-        outputs' variance over the samples to their error, in decibels.
+        ``"points"``: `value` is the expected loss of accuracy that is allowed, in percentage
+        points, compared with the original layers with 8-bit weights. ``"sqnr"``: `value` is the
+        minimum ratio of the outputs' variance over the samples to their error, in decibels.
     """
 
     kind: str

@@ -158,9 +158,9 @@ def search_identity(
 
 
 def loses_at_most(points: float, judgement: Judgement, original: Judgement) -> bool:
-    """Return whether a network is expected to lose at most `points` percent of the results.
+    """Return whether a network's expected accuracy is at most `points` percentage points lower.
 
-    Losses are relative to another network, `original`.
+    It is compared with that of another network, `original`.
     """
     # Tolerance, so that rounding of the shares does not decide.
     return judgement.expected >= original.expected - points / 100 - 1e-9

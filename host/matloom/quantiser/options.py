@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom.quantiser.ranges import CALIBRATIONS
 
 WEIGHT_SCALES = ("per-channel", "per-tensor")
@@ -61,4 +61,4 @@ class Options:
             ("ends", self.ends, ENDS),
         ):
             if value not in known:
-                raise unknown(UserError, what, value, known)
+                raise unknown_name_error(UserError, what, value, known)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from matloom.errors import UserError, did_you_mean, unknown
+from matloom.errors import UserError, did_you_mean, unknown_name_error
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.operators import OPERATORS
 
@@ -36,7 +36,7 @@ def layer_precisions(
     for mode in table.values():
         if mode not in (*PRECISIONS, _FLOAT):
             known = (*PRECISIONS, _FLOAT)
-            raise unknown(
+            raise unknown_name_error(
                 UserError, "a precision", mode, known, hint="see `matloom quantise --help`"
             )
     others = table.pop(_ALL_OTHERS, "i8xi8")

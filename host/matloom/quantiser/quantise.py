@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from matloom import frontend
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom.frontend.readers import Source
 from matloom.ir.attributes import Function
 from matloom.ir.graph import Array, Graph, Op
@@ -183,7 +183,7 @@ def _options(choices: Mapping[str, Any]) -> Options:
     known = Options.__dataclass_fields__
     for name in choices:
         if name not in known:
-            raise unknown(UserError, "an option", name, known)
+            raise unknown_name_error(UserError, "an option", name, known)
     return Options(**choices)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom.ir.graph import Array
 
 #: Names of metrics on the command line; K of top is any number from 1 on.
@@ -42,7 +42,9 @@ def metric_rank(metric: str) -> int | None:
     if top:
         return int(top[1])
     if metric not in METRICS:
-        raise unknown(UserError, "metric", metric, METRICS, hint="topK takes any K, as in top3")
+        raise unknown_name_error(
+            UserError, "metric", metric, METRICS, hint="topK takes any K, as in top3"
+        )
     return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.sdram import SDRAMS, InvalidSdramError, load_sdram
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom_rtl.fpga.place import SEED
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
@@ -121,7 +121,7 @@ def load_board(name: str) -> Board:
     """
     path = Path(name) if name.endswith(".toml") else BOARD_FOLDER / f"{name}.toml"
     if not path.is_file():
-        raise unknown(
+        raise unknown_name_error(
             BoardError,
             "a board",
             name,
@@ -140,7 +140,7 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
     known = {item.name: item for item in fields(Board)}
     for name in values:
         if name not in known:
-            raise unknown(BoardError, f"a field of {path}", name, known)
+            raise unknown_name_error(BoardError, f"a field of {path}", name, known)
     needed = ("name", "title", "device", "config", "input_hz", "clock_hz", "baud", "memory")
     for name in needed:
         if name not in values:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from matloom.arch.soc import MEMORY_BASE, region
-from matloom.errors import UserError, unknown
+from matloom.errors import UserError, unknown_name_error
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.cpu import CPUS
 
@@ -22,7 +22,9 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
         There is no such processor, or none of the usual rates is slow enough for it at this clock.
     """
     if cpu not in CPUS:
-        raise unknown(UserError, "cpu", cpu, CPUS, hint="leave the processor out for default")
+        raise unknown_name_error(
+            UserError, "cpu", cpu, CPUS, hint="leave the processor out for default"
+        )
     shortest = CPUS[cpu].bit_cycles
     for baud in (link.baud, *(rate for rate in _RATES if rate < link.baud)):
         try:
@@ -64,7 +66,7 @@ class SocSettings:
 
     def __post_init__(self):
         if self.cpu not in CPUS:
-            raise unknown(UserError, "cpu", self.cpu, CPUS)
+            raise unknown_name_error(UserError, "cpu", self.cpu, CPUS)
         cycles = CPUS[self.cpu].bit_cycles
         if self.link.divisor < cycles:
             raise ValueError(
