@@ -83,7 +83,7 @@ class Coverage:
         self.instructions += len(flight.completed)
 
     def add(self, points: Sequence[str]) -> None:
-        """Count points; undeclared ones are ignored."""
+        """Add one hit to each of these points; points that are not declared are ignored."""
         self.hits.update(point for point in points if point in self.model.all_points)
 
     def missing(self) -> list[str]:
@@ -95,8 +95,8 @@ class Coverage:
             if not self.hits[point]
         ]
 
-    def absent(self) -> Counter[str]:
-        """Count the points that were not reached and those excluded, by reason.
+    def unreached_by_reason(self) -> Counter[str]:
+        """Count the points that were not reached and those that are excluded, by reason.
 
         Points that were declared but not reached are counted by group. Numbers in the reasons for
         exclusions are replaced by N, so that similar reasons are counted together.

@@ -81,7 +81,11 @@ def trace_flight(instructions: Sequence[Instruction], events: Sequence[Event]) -
 
 
 def _take_completed(event: Event, waiting: dict[int, list[int]]) -> list[int]:
-    """Remove the instructions that completed in an event from `waiting`; return them by unit."""
+    """Remove the instructions that completed in an event from `waiting`, and return them.
+
+    `waiting` has the indices of the instructions in flight, by number of the unit. The result is in
+    the order of units.
+    """
     done = []
     for unit, numbers in waiting.items():
         if not event.done >> unit & 1:

@@ -8,11 +8,11 @@ from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import BLOCK_STEPS, HEAD, UNITS, WRITABLE_REGIONS, AddressSpace, Field, Opcode
 from matloom.arch.numerics import Rounding
-from matloom.coverage.sizes import extent_sizes, largest
+from matloom.coverage.sizes import extent_sizes, largest_fitting
 from matloom.coverage.variants import (
     Variant,
-    bases,
-    body,
+    base_fields,
+    body_fields,
     effect_conditions,
     flight_kind,
     smallest_instruction,
@@ -49,7 +49,7 @@ class CoverageGoal:
     fixed:
         Values of the fields that the point requires.
     small:
-        Values of all fields except bases: as required, and otherwise as small as possible.
+        Values of all fields except base addresses: as required, else as small as possible.
     base, place:
         For a point of an address, its base field, and where its extent must lie: at the first or
         the last address of the memory, or across a boundary (`FIRST`, `LAST`, `CROSSING`). None for
@@ -72,9 +72,10 @@ class CoverageModel:
     points:
         Points of each group: ``field``, ``wait``, ``flight`` and ``cause``.
     goals:
-        Requirements of the points of group ``field``, by point without its last word, the stall.
+        Requirements of the points of group ``field``. Keys lack the last word of the points, which
+        is the stall behaviour of external memory.
     excluded:
-        Reasons for exclusions, by point, or by subject if all of its points are excluded.
+        Reasons for exclusions, by point, or by the words that several excluded points begin with.
     """
 
     points: dict[str, tuple[Point, ...]]
@@ -121,7 +122,7 @@ def _wait_points() -> Iterator[Point]:
 
 
 def _pairs(config: Config) -> Iterator[Point]:
-    """Yield the points of two instructions in flight together, and of one overtaking another."""
+    """Yield the points of pairs of instructions: both in flight, or one overtaking the other."""
     kinds: dict[str, Opcode] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
@@ -137,8 +138,8 @@ def _declare_fields(
     variant: Variant, config: Config, goals: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
     opcode = variant.opcode
-    for name, item in body(opcode, config).items():
-        if name in bases(opcode) or name in variant.fixed:
+    for name, item in body_fields(opcode, config).items():
+        if name in base_fields(opcode) or name in variant.fixed:
             continue
         subject = f"{variant.name}: {name}"
         reason = why_single_value(variant, item, config) or _why_irrelevant(variant, name)
@@ -151,7 +152,8 @@ def _declare_fields(
             goals[f"{subject} {word}"] = CoverageGoal(opcode=opcode, fixed=fixed, small=small)
         high = item.limits(config)[1]
         value = field_values(variant, item, config).get(LAST, high)
-        if value < high // _unit(variant, item, config) * _unit(variant, item, config):
+        unit = _granularity(variant, item, config)
+        if value < high // unit * unit:
             excluded[f"{subject} {high}"] = f"no more than {value} fits in the memories"
 
 
@@ -169,15 +171,19 @@ def _required_values(variant: Variant, field: str) -> dict[str, int]:
 
 
 def _smallest_instruction_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
-    """Return the smallest instruction in which a field has an effect, as fields except bases."""
+    """Return the field values of the smallest instruction in which a field has an effect.
+
+    Base addresses are not included.
+    """
     return {**smallest_instruction(variant, config), **_required_values(variant, name)}
 
 
 def field_values(variant: Variant, field: Field, config: Config) -> dict[str, int]:
-    """Return the values of a field that are points, by word: all choices, or first and last value.
+    """Return the values of a field that coverage requires, by the word that stands for each.
 
-    The last value is the largest with which an instruction fits in the memories while all other
-    fields are small.
+    They are all allowed values of a field that has a list of them. Of other fields they are the
+    smallest (`FIRST`) and the largest value (`LAST`) with which an instruction fits in the memories
+    while all other fields are small.
     """
     choices = field.allowed_values(config)
     if field.name == "region" and variant.opcode is Opcode.STORE:
@@ -186,7 +192,7 @@ def field_values(variant: Variant, field: Field, config: Config) -> dict[str, in
         choices = config.post_formats
     if choices is not None:
         return {str(int(choice)): int(choice) for choice in choices}
-    unit = _unit(variant, field, config)
+    unit = _granularity(variant, field, config)
     low, high = field.limits(config)
     low = max(low, written_steps(variant, config).get(field.name, low))
     low, high = -(-low // unit), high // unit
@@ -196,11 +202,11 @@ def field_values(variant: Variant, field: Field, config: Config) -> dict[str, in
         sizes = extent_sizes(variant.opcode, {**small, field.name: value * unit}, config)
         return all(size <= capacity(memory, config) for (memory, _base), size in sizes.items())
 
-    return {FIRST: low * unit, LAST: largest(low, high, fits) * unit}
+    return {FIRST: low * unit, LAST: largest_fitting(low, high, fits) * unit}
 
 
-def _unit(variant: Variant, field: Field, config: Config) -> int:
-    """Return the number of which all values of a field are multiples."""
+def _granularity(variant: Variant, field: Field, config: Config) -> int:
+    """Return the number of which all legal values of a field are multiples."""
     paired = variant.fixed.get("window") and variant.fixed.get("paired")
     return config.weight_boundary if paired and field.name in BLOCK_STEPS else field.unit(config)
 
@@ -229,7 +235,7 @@ def _declare_bases(
         for (memory, base), size in extent_sizes(variant.opcode, values, config).items():
             if size:
                 found.setdefault(base, (memory, flags))
-    for base in bases(variant.opcode):
+    for base in base_fields(variant.opcode):
         subject = f"{variant.name}: {base}"
         if base not in found:
             excluded[subject] = "irrelevant in this mode"
@@ -247,9 +253,10 @@ def _declare_bases(
 
 
 def _flags_for_access(variant: Variant, config: Config) -> list[dict[str, int]]:
-    """Return sets of fields that make a mode access each memory that it accesses only optionally.
+    """Return sets of field values, each of which makes an instruction access an optional memory.
 
-    EXEC gets the size of its window's output instead, without which it accesses nothing.
+    The empty set is included, for memories that the mode always accesses. An EXEC with a window
+    gets only the size of its output, without which it accesses nothing.
     """
     if variant.opcode is Opcode.EXEC:
         return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]

@@ -17,8 +17,8 @@ from matloom.coverage.model import (
 )
 from matloom.coverage.sizes import extent_sizes
 from matloom.coverage.variants import (
-    bases,
-    body,
+    base_fields,
+    body_fields,
     effect_conditions,
     variant_of,
     variants,
@@ -36,13 +36,13 @@ _HEAD_FIELDS = {item.name: item for item in HEAD if item.name.startswith("wait_"
 
 @cache
 def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
-    """Return the words that name the values of fields in points, by name of the mode."""
+    """Return the words by which points name the values of an opcode's fields, by mode's name."""
     found: dict[str, _Words] = {}
     for variant in variants(opcode, config):
         words: _Words = {}
-        for name, item in body(opcode, config).items():
+        for name, item in body_fields(opcode, config).items():
             if (
-                name in bases(opcode)
+                name in base_fields(opcode)
                 or name in variant.fixed
                 or why_single_value(variant, item, config)
             ):
@@ -58,7 +58,7 @@ def fields_reached(
 ) -> Iterator[Point]:
     """Yield the points of fields and addresses that an instruction reaches.
 
-    The points lack their last word, the stall.
+    The points lack their last word, which is the stall behaviour of external memory.
 
     Parameters
     ----------

@@ -10,7 +10,10 @@ from matloom.arch.isa import AddressSpace, Extent, Opcode, extents_of
 
 @functools.cache
 def extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return the extents that a legal instruction of an opcode and a configuration may have."""
+    """Return the memory ranges (extents) that instructions of an opcode may access.
+
+    Extents for hardware that the configuration lacks are left out.
+    """
     return extents_of(opcode, config)
 
 
@@ -33,7 +36,7 @@ def extent_sizes(
     return sizes
 
 
-def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+def largest_fitting(low: int, high: int, fits: Callable[[int], bool]) -> int:
     """Return the largest value from `low` to `high` that fits; `low` if none does.
 
     If a value fits, all smaller ones must fit, too.

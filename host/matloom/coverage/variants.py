@@ -86,13 +86,16 @@ class Variant:
 
 
 @functools.cache
-def body(opcode: Opcode, config: Config) -> dict[str, Field]:
-    """Return the body fields that a configuration has, by name."""
+def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
+    """Return the fields of an opcode's instructions in a configuration, by name.
+
+    The fields that all instructions have in common are left out.
+    """
     return {item.name: item for item in fields_of(opcode, config)}
 
 
 @functools.cache
-def bases(opcode: Opcode) -> tuple[str, ...]:
+def base_fields(opcode: Opcode) -> tuple[str, ...]:
     """Return the names of the fields that hold the start addresses of extents."""
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
@@ -127,7 +130,7 @@ def _exec(values: Mapping[str, int]) -> str:
 
 
 def _post(values: Mapping[str, int]) -> str:
-    """Return the source and the destination of a POST, as text."""
+    """Return the mode of a POST: its source and its destination."""
     source, destination = values.get("source", 0), values.get("destination", 0)
     return f"{Source(source).name} to {Destination(destination).name}"
 
@@ -169,9 +172,9 @@ def _exec_choices(config: Config) -> list[dict[str, int]]:
         shapes += [{"window": 1, "window_shape": shape} for shape in wide]
         for maximum, shape in product(largest, shapes):
             fixed = {"mode": mode, "window": 0, **shape}
-            if "maximum" in body(Opcode.EXEC, config):
+            if "maximum" in body_fields(Opcode.EXEC, config):
                 fixed["maximum"] = maximum
-            if fixed["window"] and "paired" in body(Opcode.EXEC, config):
+            if fixed["window"] and "paired" in body_fields(Opcode.EXEC, config):
                 fixed.setdefault("paired", 0)
             if fixed["window"] and not fixed.get("paired") and wide:
                 fixed.setdefault("window_shape", 0)
@@ -228,12 +231,12 @@ def written_steps(variant: Variant, config: Config) -> dict[str, int]:
 
 
 def smallest_instruction(variant: Variant, config: Config) -> dict[str, int]:
-    """Return the values of all fields, except bases, of the smallest instruction of a mode."""
-    fields = body(variant.opcode, config)
+    """Return the field values, without base addresses, of the smallest instruction of a mode."""
+    fields = body_fields(variant.opcode, config)
     values = {
         name: max(item.limits(config)[0], 0)
         for name, item in fields.items()
-        if name not in bases(variant.opcode)
+        if name not in base_fields(variant.opcode)
     }
     values |= written_steps(variant, config) | dict(variant.fixed)
     if variant.opcode is Opcode.EXEC:

@@ -111,7 +111,7 @@ def save(folder: Path) -> Iterator[Path]:
     Raises
     ------
     MissingPackageError
-        scikit-learn, which has the images, is not installed; the network comes before.
+        scikit-learn, which has the images, is not installed; ``digits.tflite`` is then written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     network, few, labelled = (folder / name for name in ("digits.tflite", "in.npz", "labelled.npz"))

@@ -53,7 +53,7 @@ class Growth:
         return int(self.random.integers(low, high, endpoint=True))
 
     def chance(self, probability: float) -> bool:
-        """Return True with a probability."""
+        """Return True with the given probability."""
         return bool(self.random.random() < probability)
 
     def choose(self, items: Sequence[Item]) -> Item:
@@ -186,7 +186,7 @@ class Growth:
         )
 
     def _finest_scale(self, node: Node) -> float:
-        """Return the finest scale that 64-bit sums of a layer may be rescaled to; 0 for others."""
+        """Return the smallest output scale that suits 64-bit sums of a layer; 0 for others."""
         if node.op not in _LAYERS:
             return 0.0
         data, weights = (self.tensors[number] for number in node.inputs[:2])
@@ -194,7 +194,7 @@ class Growth:
         return float(np.float32(data.scale * max(weights.quantisation.scale) / 100))
 
     def _unsaturated_scale(self, node: Node) -> float:
-        """Return a scale at which the output does not saturate."""
+        """Return an output scale at which the sample's result does not saturate."""
         operands = [self.tensors[number] for number in node.inputs[:2]]
         scale = max(
             max(tensor.quantisation.scale) for tensor in operands if tensor.quantisation is not None

@@ -17,9 +17,9 @@ from matloom.ir.verify import verify
 
 
 def delay(growth: Growth, source: int, rows: int) -> int:
-    """Return a tensor of the last `rows` rows of earlier calls, followed by those of this call.
+    """Return a tensor of `rows` rows kept from earlier calls, followed by the rows of `source`.
 
-    A new variable keeps the last `rows` rows of it for the next call.
+    A new variable keeps its last `rows` rows for the next call.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from typing import Any
 
 from matloom import arch
 from matloom.arch.config import PRESETS, Config
-from matloom.terminal.progress import note, progress
+from matloom.terminal.progress import progress, set_activity
 from matloom.toolchain import power_up, probes, simulated
 from matloom.toolchain.cache import entry, find, read_note, write_note
 from matloom.toolchain.find_verilator import find_verilator
@@ -134,7 +134,7 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, pr
     # The only import of the hardware in the host.
     from matloom_rtl.generate import generate
 
-    note("generating Verilog")
+    set_activity("generating Verilog")
     chip = generate(config)
     verilog = power_up.without_initial_values(simulated.for_simulation(chip.verilog))
     if probed != "none":

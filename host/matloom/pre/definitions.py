@@ -72,7 +72,7 @@ def attach(
 ) -> Program:
     """Return a program with preprocessing in front of its only input, or of inputs by name.
 
-    It replaces all preprocessing that the program has; None keeps that.
+    It replaces all preprocessing that the program has; None returns the program unchanged.
 
     Raises
     ------

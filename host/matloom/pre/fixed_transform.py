@@ -48,12 +48,12 @@ def radices(points: int) -> list[int]:
     return found
 
 
-def order(points: int) -> Array:
+def sample_order(points: int) -> Array:
     """Return the indices of samples in the order in which the first stage takes them."""
     if points == 1:
         return np.zeros(1, np.int64)
     radix = radices(points)[0]
-    inner = order(points // radix)
+    inner = sample_order(points // radix)
     return np.concatenate([radix * inner + part for part in range(radix)])
 
 
@@ -89,7 +89,7 @@ def real_transform(samples: Array) -> Complex:
 def _transform(numbers: Complex) -> Complex:
     """Return the transform of complex numbers along the last axis, divided by its length."""
     points, factors = numbers.real.shape[-1], twiddles(numbers.real.shape[-1])
-    made, length = numbers.at(order(points)), 1
+    made, length = numbers.at(sample_order(points)), 1
     for radix in reversed(radices(points)):
         stride = points // (radix * length)
         shape = (*numbers.real.shape[:-1], stride, radix, length)

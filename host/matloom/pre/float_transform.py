@@ -25,7 +25,7 @@ def twiddles(points: int) -> tuple[Array, Array]:
     return np.cos(phases).astype(_SINGLE), np.sin(phases).astype(_SINGLE)
 
 
-def order(points: int) -> Array:
+def sample_order(points: int) -> Array:
     """Return the indices of samples in the order for the first stage, which is bit-reversed."""
     found = np.zeros(1, np.int64)
     while len(found) < points:
@@ -39,7 +39,7 @@ def magnitudes(frames: Array) -> Array:
     The result has the frequencies from 0 to half the sampling rate, both included.
     """
     points = frames.shape[-1]
-    real = frames[..., order(points)].astype(_SINGLE)
+    real = frames[..., sample_order(points)].astype(_SINGLE)
     imaginary = np.zeros_like(real)
     cosines, sines = twiddles(points)
     length = 1

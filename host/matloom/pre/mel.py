@@ -43,7 +43,10 @@ class MelSound(Sound):
     @property
     @abstractmethod
     def limits(self) -> tuple[float, float]:
-        """Minimum to which a band is raised, and offset added to it, before the logarithm."""
+        """Smallest value of a band, to which lower ones are raised, and offset added to bands.
+
+        Both apply before the logarithm.
+        """
 
     @abstractmethod
     def used_bins(self) -> tuple[int, int]:
@@ -134,7 +137,7 @@ class LogMel(MelSound):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """A minimum of 0, which has no effect, and `offset`."""
+        """Smallest value of a band, 0, which has no effect; and `offset`, added to each band."""
         return 0.0, self.offset
 
     def used_bins(self) -> tuple[int, int]:
@@ -163,11 +166,14 @@ class Mfcc(MelSound):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The operator's minimum, and no offset."""
+        """Smallest value of a band in the operator `mfcc`, and an offset of 0."""
         return 1e-12, 0.0
 
     def used_bins(self) -> tuple[int, int]:
-        """Return the first and last index that the operator uses; it leaves out some near `low`."""
+        """Return the indices of the first and the last frequency that the operator `mfcc` uses.
+
+        It leaves out some near `low`.
+        """
         width = self.rate / (2 * (self.bins - 1))
         return int(1.5 + self.low / width), int(self.high / width)
 

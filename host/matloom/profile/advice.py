@@ -13,7 +13,7 @@ from matloom.profile.changes import Change, changes
 from matloom.profile.timeline import Timeline
 from matloom.program import Program
 from matloom.schedule import CompileError
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 #: Function that compiles the profiled network for another engine, memory and effort.
 Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
@@ -133,7 +133,7 @@ def advice(
         if options.compile_again is None and not change.timing_only:
             untried += [change.title] * able
             continue
-        note(change.title)
+        set_activity(change.title)
         line = _try_change(change, program, timelines, options, resident=resident)
         lines += [] if line is None else [line]
     while again.compile_again is not None and lines:

@@ -70,8 +70,8 @@ _Change = tuple[int, str]
 def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
     """Return the cycles of each operator, by its index in the program's layers and by cause.
 
-    They add up to the timeline's cycles if it has windows. Causes within an operator are predicted,
-    and scaled to real times like the timeline.
+    If operators have completion times (`Timeline.windows`), these cycles add up to those of the
+    timeline. Causes within an operator are predicted, and scaled to its real time.
     """
     changes = [(timeline.measured_time(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]
@@ -89,7 +89,10 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
 
 def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
-    """Yield the changes of cause from the doorbell on, in order, at predicted times."""
+    """Yield when the cause of cycles changes, and to which, in order from the doorbell on.
+
+    Times are predicted.
+    """
     working = {unit: _Busy(timeline, unit) for unit in _OTHER_UNITS}
     free = 0
     for span in timeline.predicted:
@@ -126,7 +129,7 @@ def _cause_of_wait(span: Span, timeline: Timeline) -> str:
 
 
 def _cause_of_waiting_for(instruction: Instruction) -> str:
-    """Return the cause of cycles in which an instruction is awaited."""
+    """Return the cause of cycles in which an EXEC waits for this instruction of another unit."""
     if instruction.opcode is Opcode.LOAD:
         program = instruction.values.get("region") == Region.PROGRAM
         return "constants" if program and not instruction.values.get("fill") else "input"

@@ -27,7 +27,7 @@ _COLOURS = {Opcode.LOAD: 4, Opcode.EXEC: 1, Opcode.POST: 3, Opcode.STORE: 5}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Clock:
+class _TimeAxis:
     """Horizontal axis of a drawing: the cycles of all engine steps, one after another."""
 
     cycles: int
@@ -64,8 +64,8 @@ def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
     return tag("div", drawing, class_="chart", tabindex=0, role="region", aria_label=title)
 
 
-def _clock(profile: Profile) -> _Clock:
-    return _Clock(cycles=max(1, sum(each.cycles for each in profile.timelines)))
+def _time_axis(profile: Profile) -> _TimeAxis:
+    return _TimeAxis(cycles=max(1, sum(each.cycles for each in profile.timelines)))
 
 
 def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
@@ -77,9 +77,9 @@ def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
 
 def activity(profile: Profile) -> Markup:
     """Return a drawing over time of operators, work of the units, and bytes on the bus."""
-    clock, top = _clock(profile), 26
-    parts = list(_operators(profile, clock))
-    busy = _busy(profile.timelines, clock)
+    time_axis, top = _time_axis(profile), 26
+    parts = list(_operators(profile, time_axis))
+    busy = _busy(profile.timelines, time_axis)
     for unit in (Opcode.EXEC, Opcode.POST, Opcode.LOAD, Opcode.STORE):
         top += _GAP
         share = busy[unit]
@@ -91,13 +91,13 @@ def activity(profile: Profile) -> Markup:
     width = profile.program.config.bus_bytes
     for unit, name in names.items():
         top += _GAP
-        rates = _rates(profile.timelines, clock, unit) / width
+        rates = _rates(profile.timelines, time_axis, unit) / width
         parts.append(_area(np.minimum(rates, 1), top, f"c{_COLOURS[unit]}"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 4, name, "end", "ink"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 18, f"of {width} B/cycle", "end"))
         parts.append(_lane(top))
         top += _LANE
-    parts += clock.axis(24, top + 4)
+    parts += time_axis.axis(24, top + 4)
     title = "Operators, units and bus over time, in cycles"
     return drawing(top + 26, title, parts)
 
@@ -107,13 +107,13 @@ def _lane(top: float) -> Markup:
     return tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis")
 
 
-def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
+def _operators(profile: Profile, time_axis: _TimeAxis) -> Iterator[Markup]:
     yield text(LEFT - 8, 16, "operators", "end", "ink")
     place = 0
     for offset, timeline in _offsets(profile.timelines):
         for window in timeline.windows:
             own = profile.operators[window.layer]
-            x, end = clock.x(offset + window.start), clock.x(offset + window.end)
+            x, end = time_axis.x(offset + window.start), time_axis.x(offset + window.end)
             place += 1
             yield tag(
                 "rect",
@@ -141,16 +141,16 @@ def operator_tip(operator: OperatorProfile) -> str:
     return "\n".join(lines)
 
 
-def _busy(timelines: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
+def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, np.ndarray]:
     """Return, for each unit, the share of each column (columns,) during which it works."""
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
     for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
-            _add(total[span.unit], clock, offset + span.start, offset + span.end, 1.0)
+            _add(total[span.unit], time_axis, offset + span.start, offset + span.end, 1.0)
     return {unit: np.minimum(share, 1) for unit, share in total.items()}
 
 
-def _rates(timelines: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
+def _rates(timelines: Sequence[Timeline], time_axis: _TimeAxis, unit: Opcode) -> np.ndarray:
     """Return the bytes per cycle that a unit moves over the bus in each column (columns,)."""
     total = np.zeros(_COLUMNS)
     for offset, timeline in _offsets(timelines):
@@ -158,13 +158,13 @@ def _rates(timelines: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.nda
             size = moved_bytes(timeline.instructions[span.index]) if span.unit is unit else 0
             if size:
                 end = max(span.end, span.start + 1)
-                _add(total, clock, offset + span.start, offset + end, size / (end - span.start))
+                _add(total, time_axis, offset + span.start, offset + end, size / (end - span.start))
     return total
 
 
-def _add(total: np.ndarray, clock: _Clock, start: int, end: int, rate: float) -> None:
+def _add(total: np.ndarray, time_axis: _TimeAxis, start: int, end: int, rate: float) -> None:
     """Add a rate between two times to `total`, in proportion to the covered part of each column."""
-    first, last = (time * _COLUMNS / clock.cycles for time in (start, end))
+    first, last = (time * _COLUMNS / time_axis.cycles for time in (start, end))
     low, high = int(first), min(int(last), _COLUMNS - 1)
     if low >= _COLUMNS:
         return
@@ -195,7 +195,7 @@ CONTENT_COLOURS = (4, 2, 1)
 
 def scratchpad(profile: Profile) -> Markup:
     """Return a drawing of the scratchpad's contents over time; bytes not in use are light."""
-    clock, config = _clock(profile), profile.program.config
+    time_axis, config = _time_axis(profile), profile.program.config
     count = piece_count(config)
     parts = [
         tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP_HEIGHT, class_="ground")
@@ -203,12 +203,12 @@ def scratchpad(profile: Profile) -> Markup:
     paths: list[list[str]] = [[] for _ in CONTENTS]
     for offset, timeline in _offsets(profile.timelines):
         for each in holdings(timeline, config):
-            paths[each.content].append(_box(each, clock, offset, count))
+            paths[each.content].append(_box(each, time_axis, offset, count))
     for content, boxes in enumerate(paths):
         if boxes:
             class_ = f"c{CONTENT_COLOURS[content]} held"
             parts.append(tag("path", d="".join(boxes), class_=class_))
-    parts += clock.axis(6, 6 + _MAP_HEIGHT)
+    parts += time_axis.axis(6, 6 + _MAP_HEIGHT)
     for bank in range(config.spad_banks + 1):
         y = 6 + _MAP_HEIGHT * bank / config.spad_banks
         parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis"))
@@ -219,8 +219,8 @@ def scratchpad(profile: Profile) -> Markup:
     return drawing(_MAP_HEIGHT + 30, title, parts)
 
 
-def _box(holding: Holding, clock: _Clock, offset: int, count: int) -> str:
-    x = clock.x(offset + holding.start)
-    width = max(0.4, clock.x(offset + holding.last_read) - x)
+def _box(holding: Holding, time_axis: _TimeAxis, offset: int, count: int) -> str:
+    x = time_axis.x(offset + holding.start)
+    width = max(0.4, time_axis.x(offset + holding.last_read) - x)
     top, bottom = (6 + _MAP_HEIGHT * place / count for place in (holding.first, holding.end))
     return f"M{x:.1f} {top:.1f}h{width:.1f}v{bottom - top:.1f}h-{width:.1f}z"

@@ -21,18 +21,20 @@ _PIECES = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Holding:
-    """Pieces of the scratchpad that hold something which is read later.
+    """Contents of neighbouring pieces of the scratchpad, from their first write to the last read.
+
+    Pieces are the small equal parts (`piece_bytes`) into which the scratchpad is divided here.
 
     Members
     -------
     first, end:
-        Indices of the pieces, half open.
+        Index of the first piece, and of the one after the last.
     start, last_read:
         Times of the first write and of the last read, in cycles.
     content:
         Index into `CONTENTS`.
     layer:
-        Index of the operator for which it was written; -1 if unknown.
+        Index of the operator for which the contents were written; -1 if unknown.
     """
 
     first: int
@@ -44,7 +46,7 @@ class Holding:
 
 
 def piece_count(config: Config) -> int:
-    """Return the number of pieces into which the scratchpad is divided."""
+    """Return the number of equal pieces for which contents of the scratchpad are recorded."""
     return -(-config.spad_bytes // piece_bytes(config))
 
 
@@ -86,7 +88,7 @@ def _content_index(opcode: Opcode, region: int) -> int:
 
 
 class _PieceStates:
-    """State of each piece: times of first write and last read, operator, and kind of content."""
+    """State of each piece of the scratchpad: first write, last read, operator, kind of content."""
 
     def __init__(self, count: int) -> None:
         self._start = np.full(count, -1, np.int64)
@@ -95,7 +97,7 @@ class _PieceStates:
         self._content = np.zeros(count, np.int64)
 
     def write(self, pieces: slice, time: int, owner: int, content: int) -> Iterator[Holding]:
-        """Record a write at `time`; yield the holdings that it ends."""
+        """Record a write to `pieces` at `time`; yield the contents that it replaces."""
         other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
@@ -109,7 +111,7 @@ class _PieceStates:
         np.maximum(last_read, time, out=last_read)
 
     def end(self) -> Iterator[Holding]:
-        """Yield the holdings that no write has ended."""
+        """Yield the contents that no write has replaced."""
         yield from self._end_of(np.arange(len(self._start)))
 
     def _end_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:

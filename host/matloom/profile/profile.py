@@ -83,7 +83,7 @@ class Profile:
     iterations:
         Profile of the last iteration of each loop, by the name of the loop's operator.
     untried:
-        Titles of changes that were not tried, as the network would have to be compiled again.
+        Titles of changes that were not tried because the network would have to be compiled again.
     """
 
     program: Program

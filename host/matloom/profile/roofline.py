@@ -31,7 +31,7 @@ def roofline(profile: Profile) -> Markup:
     ys = [y for _, y, _ in points] or [1.0]
     left, right = _decades(min(*xs, peak / bus / 4), max(*xs, peak / bus * 4))
     low, high = _decades(min(*ys, peak / 20), max(*ys, peak))
-    scale = _Log(left=left, right=right, low=low, high=high)
+    scale = _LogAxes(left=left, right=right, low=low, high=high)
     parts = list(scale.axes())
     knee = peak / bus
     start = max(left, low / bus)
@@ -53,7 +53,7 @@ def _decades(low: float, high: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Log:
+class _LogAxes:
     """Two logarithmic axes: horizontal from `left` to `right`, vertical from `low` to `high`."""
 
     left: float
@@ -95,7 +95,9 @@ class _Log:
         )  # fmt: skip
 
 
-def _point(scale: _Log, x: float, y: float, operator: OperatorProfile, most_cycles: int) -> Markup:
+def _point(
+    scale: _LogAxes, x: float, y: float, operator: OperatorProfile, most_cycles: int
+) -> Markup:
     radius = 4 + 9 * math.sqrt(operator.cycles / most_cycles)
     share = f"{operator.rate:.1f} a cycle, {operator.utilisation:.0%} of the array"
     return tag(

@@ -136,7 +136,7 @@ def _fields(instruction: Instruction) -> dict[str, int]:
 
 
 def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
-    """Yield an arrow to each instruction that waited for operands, from the one awaited last."""
+    """Yield an arrow to each instruction that waited, from the instruction it waited for last."""
     places = {span.index: span for span in timeline.spans}
     for span in timeline.spans:
         if span.cause is not Cause.OPERANDS or span.awaited is None:

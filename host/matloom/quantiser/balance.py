@@ -12,7 +12,7 @@ from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.relevant_values import clamp_to_relevant
 from matloom.quantiser.run_nodes import outputs_of
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 
 def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
@@ -31,7 +31,7 @@ def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options)
     known, others = ({number: array[at::2] for number, array in inputs.items()} for at in (0, 1))
     if not equalised_tensors(graph) or not all(map(len, others.values())):
         return replace(options, equalise=True)
-    note("balanced channels or not")
+    set_activity("balanced channels or not")
     ways = [replace(options, equalise=way) for way in (True, False)]
     return min(
         ways, key=lambda way: _loss(graph, known, others, way) + _loss(graph, others, known, way)

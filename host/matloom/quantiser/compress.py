@@ -19,7 +19,7 @@ from matloom.quantiser.layer_changes import layer_changes
 from matloom.quantiser.options import Options
 from matloom.quantiser.rewrite_layers import CHANNELS, FormChange, compress_network
 from matloom.quantiser.samples import SampleSplit
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 #: Maximum number of rewritten networks to measure.
 _MEASURED_NETWORKS = 6
@@ -127,7 +127,7 @@ class CompressionTrials:
         return CompressionPoint(**found, changes=tuple(changes))
 
     def _measure(self, changes: Sequence[FormChange]) -> Judgement:
-        note(f"{len(changes)} layers in another form")
+        set_activity(f"{len(changes)} layers in another form")
         quantised = compress_network(self._graph, changes, self._inputs, self._options.seed)
         calibration = calibrate(quantised, self._inputs, self._options)
         return self._judge.judge(

@@ -19,7 +19,7 @@ from matloom.quantiser.precisions import NARROW
 from matloom.quantiser.rewrite_layers import CHANNELS, FormChange
 from matloom.quantiser.rounding import quadratic_form
 from matloom.quantiser.run_nodes import run_nodes
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 #: Maximum number of ranks to try for a form.
 _MOST_RANKS = 5
@@ -47,7 +47,7 @@ def layer_changes(
     step = load_config(config).columns
 
     def measure(node: Node, data: Array) -> dict[str, Any]:
-        note(f"forms of {short_name(graph.tensors[node.output].name)}")
+        set_activity(f"forms of {short_name(graph.tensors[node.output].name)}")
         layer = _Layer(graph, node, data, np.random.default_rng((seed, node.output)))
         changes = [*layer.splits(cycles, step)]
         if node.output in chains:

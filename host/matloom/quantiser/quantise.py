@@ -21,7 +21,7 @@ from matloom.quantiser.samples import check_labels, split_samples
 from matloom.quantiser.search import EXACT, Goal, Search, require_mode
 from matloom.quantiser.separate import separate
 from matloom.quantiser.state import with_state, without_state
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 #: Default configuration for which a search predicts cycles.
 _ENGINE = "reference"
@@ -128,7 +128,7 @@ def quantise(
     made, layers = work.make(precision if found is None else four_bit_layers(found.chosen))
     whole = with_state(made, source)
     content = _tflite_file(whole)
-    note("measuring")
+    set_activity("measuring")
     report = QuantisationReport(
         network=exact.name,
         options=work.options,

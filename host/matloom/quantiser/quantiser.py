@@ -26,7 +26,7 @@ from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.scales import LEVELS
 from matloom.quantiser.search import LEVEL_POINTS, REWRITTEN, Goal, Search, search
 from matloom.quantiser.trials import MixedPoint, Trials
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 
 class Quantiser:
@@ -54,7 +54,7 @@ class Quantiser:
         self.compression = None if goal is None else self._compression(goal)
         changes = self.compression.chosen.changes if self.compression else ()
         graph = compress_network(exact, changes, split.calibration, options.seed)
-        note("observing the float network")
+        set_activity("observing the float network")
         self._calibration = calibrate(graph, split.calibration, options)
 
     def _compression(self, goal: CompressionGoal) -> Compression:
@@ -113,7 +113,7 @@ class Quantiser:
         layers: list[LayerQuality] = []
 
         def observe(step: BuildStep) -> None:
-            note(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
+            set_activity(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
             lost = None if losses is None else losses.after(step)
             if step.exact.dtype == np.float32:
                 layers.append(replace(_quality(self._calibration, plan, step), lost=lost))
@@ -135,7 +135,7 @@ class Quantiser:
     def levels(self, search: Search) -> Iterator[Level]:
         """Yield the levels below the requested one, after measuring each."""
         for name, point in mixtures(search):
-            note(f"level {name}")
+            set_activity(f"level {name}")
             made, _layers = self.make(four_bit_layers(point))
             yield Level(
                 name=name,

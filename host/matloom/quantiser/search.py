@@ -12,7 +12,7 @@ from matloom.ir.graph import Graph
 from matloom.quantiser.judge import Judge, is_unbeaten, loses_at_most
 from matloom.quantiser.precisions import NARROW, NARROW_MODE
 from matloom.quantiser.trials import MixedPoint, Trials
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 
 #: Maximum number of samples for calibration, and for measuring, when single layers are tried.
 _TRIAL_SAMPLES = 32
@@ -109,7 +109,7 @@ def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) 
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
     for count in _layer_counts(len(useful)):
-        note(f"mixture of {count} of {len(useful)} layers")
+        set_activity(f"mixture of {count} of {len(useful)} layers")
         points.append(trials.point(tuple(useful[:count])))
     points = [replace(each, best=is_unbeaten(each, points)) for each in points]
     return Search(
@@ -135,7 +135,7 @@ def _sensitivities(graph: Graph, trials: Trials) -> Iterator[Sensitivity]:
     names = [graph.tensors[node.output].name for node in graph.nodes if node.op in NARROW]
     before = trials.point((), _TRIAL_SAMPLES)
     for place, name in enumerate(names):
-        note(f"layer {place + 1} of {len(names)} alone, {name.split(';')[0]}")
+        set_activity(f"layer {place + 1} of {len(names)} alone, {name.split(';')[0]}")
         after = trials.point((name,), _TRIAL_SAMPLES)
         saved = before.cycles - after.cycles
         yield Sensitivity(name=name, noise=max(after.noise - before.noise, 0.0), cycles=saved)

@@ -7,10 +7,10 @@ from rich.console import Console
 
 
 class PipeConsole(Console):
-    """A console that leaves a closed pipe to its caller; Rich ends the process with status 1."""
+    """Rich console that raises an error for a closed pipe on stdout; Rich's own exits instead."""
 
     def on_broken_pipe(self) -> None:
-        """Raise `BrokenPipeError` for stdout; say no more on stderr, which does not matter."""
+        """Raise `BrokenPipeError` for stdout; for stderr, drop all further output."""
         if not self.stderr:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         self.quiet = True

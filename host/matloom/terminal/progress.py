@@ -19,13 +19,13 @@ class _Step:
     """A running computation, with its description and its current activity."""
 
     def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
-        self.text, self.note, self._detail = printable(text), "", detail
+        self.text, self.activity, self._detail = printable(text), "", detail
         self.began = time.monotonic()
 
     @property
     def now(self) -> str:
         """Description of the current activity; empty if unknown."""
-        return self._detail() if self._detail else self.note
+        return self._detail() if self._detail else self.activity
 
     def line(self) -> str:
         """Return a line with the description, the current activity and the elapsed seconds."""
@@ -38,11 +38,11 @@ _shown: list[_Step] = []
 _lock = threading.Lock()
 
 
-def note(detail: str) -> None:
+def set_activity(detail: str) -> None:
     """Set the current activity of the running computation, such as "12 files compiled"."""
     with _lock:
         if _shown:
-            _shown[-1].note = detail
+            _shown[-1].activity = detail
 
 
 @contextmanager
@@ -64,7 +64,8 @@ def progress(
     Parameters
     ----------
     detail:
-        Returns the current activity, called from another thread; None shows the last `note`.
+        Function that returns the current activity, called from another thread. None shows the last
+        text passed to `set_activity`.
     console:
         Console to write to; None for standard error.
     """
@@ -74,7 +75,7 @@ def progress(
         if not inner:
             _shown.append(step)
     if inner:
-        note(text)
+        set_activity(text)
         yield
         return
     try:

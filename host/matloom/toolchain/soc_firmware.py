@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from matloom.errors import MissingPackageError
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 from matloom.toolchain.cache import cache_folder, entry
 from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.process import run
@@ -81,7 +81,7 @@ def image(
 
 
 def _compile(files: Sequence[Path], script: str, output: Path, flags: Sequence[str]) -> None:
-    note("compiling firmware")
+    set_activity("compiling firmware")
     zig = (sys.executable, "-m", "ziglang")
     zig_cache = cache_folder() / "zig"
     zig_cache.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from matloom.terminal.progress import note
+from matloom.terminal.progress import set_activity
 from matloom.toolchain.cache import entry, exclusive
 from matloom.toolchain.find_verilator import Verilator, find_verilator
 from matloom.toolchain.process import run
@@ -84,7 +84,7 @@ def compile_library(
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
         files = [*map(work.file, sources), *_copy_files(harness, work)]
         arguments += _include_flags(harness, work)
-        note("translating Verilog into C++")
+        set_activity("translating Verilog into C++")
         _translate(verilator, [*arguments, *files], work, _Progress(objects, len(harness), on_line))
         with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
             shutil.copy(objects / output.name, scratch)
@@ -101,7 +101,7 @@ class _Progress:
     def __call__(self, line: str) -> None:
         if re.search(r"\s-c\s", line):
             total = self._harness + _generated_files(self._made)
-            note(f"{self._compiled} of {total} files compiled")
+            set_activity(f"{self._compiled} of {total} files compiled")
             self._compiled += 1
         if self._on_line:
             self._on_line(line)
@@ -208,7 +208,7 @@ def _compile_runtime(verilator: Verilator, words: Sequence[str], folder: Path) -
     # GCC falls back to the text if the precompiled header does not fit.
     for name in ("", *(f".{kind.lower()}" for kind in _KINDS)):
         (folder / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
-    note("compiling what all simulators share")
+    set_activity("compiling what all simulators share")
     with workspace() as work:
         source, scratch = work.path / f"{_EMPTY}.v", work.path / "scratch"
         scratch.mkdir()

@@ -1,4 +1,4 @@
-"""Predicts tables and flip-flops of an engine from syntheses of other engines.
+"""Predicts lookup tables (LUTs) and flip-flops of an engine from syntheses of other engines.
 
 The model is linear in features of a configuration, and fitted to the syntheses in
 `matloom/data/area.json` (made by `python bench/area.py`). A few syntheses say little about units
@@ -63,10 +63,10 @@ _EXPECTED_ERROR = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Synthesis of an engine.
+    """Result of the synthesis of an engine for a device family.
 
-    `soft_columns` is the number of array columns that multiply in tables instead of multiplier
-    blocks; `total` has the measured number of each of `RESOURCES`.
+    `soft_columns` is the number of array columns that multiply in LUTs instead of multiplier
+    blocks; `total` has the measured number of each of `RESOURCES` (LUTs, flip-flops).
     """
 
     config: Config
@@ -77,7 +77,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Area:
-    """Tables and flip-flops of an engine before placement."""
+    """Number of LUTs (`tables`) and flip-flops of an engine, after synthesis."""
 
     tables: float
     flip_flops: float
@@ -147,7 +147,7 @@ class AreaModel:
         }
 
     def _mean_ratios(self, family: str) -> list[float]:
-        """Return, for each of `RESOURCES`, the mean of measured divided by predicted.
+        """Return the mean ratio of measured to predicted numbers, for each of `RESOURCES`.
 
         The mean is over the samples of one device family.
         """
@@ -155,7 +155,7 @@ class AreaModel:
         return [statistics.fmean(each) for each in zip(*found, strict=True)]
 
     def _ratio(self, sample: Sample) -> list[float]:
-        """Return the measured divided by the predicted number of each of `RESOURCES`."""
+        """Return the ratio of the measured to the predicted number, for each of `RESOURCES`."""
         row = _features(sample.config, sample.soft_columns)
         pairs = zip(RESOURCES, self._weights, strict=True)
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
@@ -188,7 +188,10 @@ class AreaModel:
 
 
 def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
-    """Return the contents of the file: a list of samples (`engines`), and `placed` designs."""
+    """Read a file of syntheses: `engines`, a list of `Sample`, and `placed`, figures of boards.
+
+    The default file is the one that comes with Matloom.
+    """
     stored: dict[str, Any] = json.loads(path.read_text())
     stored["engines"] = [
         Sample(
@@ -203,7 +206,7 @@ def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
 
 
 def load_model() -> AreaModel:
-    """Return the model fitted to the stored syntheses."""
+    """Return the area model, fitted to the syntheses that come with Matloom."""
     return AreaModel(load_samples()["engines"])
 
 
@@ -231,7 +234,7 @@ def area_line(config: Config, device: str, family: str, capacity: Mapping[str, i
 
 
 def _unknown_parts(config: Config) -> list[str]:
-    """Return the parts of an engine that no synthesis of the model has, as they are configured."""
+    """Return the options of an engine whose area the model does not know, as ``field=value``."""
     modes = ["other modes"] if config.mac_modes != ("i8xi8",) else []
     numbers = {name: getattr(config, name) for name in _NOT_IN_MODEL}
     return modes + [f"{name}={value}" for name, value in numbers.items() if value]

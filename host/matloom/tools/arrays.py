@@ -143,7 +143,7 @@ def _content(option: str, source: Path, hint: str) -> bytes:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """Return the array in a member of an archive."""
+    """Return the array in a member of a zip archive; raise ValueError if it is damaged."""
     with archive.open(member) as stream:
         return _array(stream, member.filename, member.file_size)
 

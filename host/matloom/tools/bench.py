@@ -91,7 +91,11 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
-    """Return the workload of an MLPerf Tiny network whose target is `cycles` on 256 multipliers."""
+    """Return the workload of an MLPerf Tiny network in the model collection.
+
+    `model` is its path there, and `macs` its multiply-accumulates; the target utilisation is that
+    of `cycles` on 256 multipliers. `more` are other fields of the workload.
+    """
     target = macs / 256 / cycles
     return Workload(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
 

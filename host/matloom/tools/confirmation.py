@@ -1,4 +1,4 @@
-"""Confirms predictions for engines: tables by synthesis, the clock by placement and routing.
+"""Confirms predictions for engines: LUTs by synthesis, the clock by placement and routing.
 
 The functions that run these tools come from the caller, because only the generator provides them.
 """
@@ -85,7 +85,7 @@ class Confirmation:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        """Return the journal's measurements by key, without lines that are damaged."""
+        """Return the measurements in the journal, by key; damaged lines are skipped."""
         known: dict[str, dict[str, Any]] = {}
         if not self.journal.exists():
             return known

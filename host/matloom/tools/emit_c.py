@@ -221,7 +221,10 @@ def _loop(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) 
 def _from_file(
     program: Program, step: HostStep, names: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Return the calls for a step's operators in a model file, and operators without a kernel."""
+    """Return the C lines of a step that runs operators of a model file, and the missing operators.
+
+    `names` has the C name of each tensor's buffer, by key. Missing operators have no kernel in C.
+    """
     (file,) = (each for each in program.constants if each.name == step.inputs[-1])
     content = program.host_data[file.offset :][: file.shape[0]]
     onnx = step.attributes["interpreters"] == ONNX_INTERPRETERS
@@ -230,7 +233,10 @@ def _from_file(
 
 
 def _without_files(program: Program) -> Program:
-    """Return a program without model files and programs of loops, which C replaces."""
+    """Return a copy of a program without the model files and the loops' programs in its constants.
+
+    The generated C replaces these.
+    """
     names: set[str] = set()
     for step in program.steps:
         if isinstance(step, HostStep) and step.operator == LOOP:
@@ -240,7 +246,7 @@ def _without_files(program: Program) -> Program:
     dropped = {each.offset: each.shape[0] for each in program.constants if each.name in names}
 
     def new_offset(offset: int) -> int:
-        """Return the offset of a constant once the data dropped before it is removed."""
+        """Return the new offset of a constant, after the removal of dropped data in front of it."""
         lengths = (size + -size % CONSTANT_ALIGNMENT for at, size in dropped.items() if at < offset)
         return offset - sum(lengths)
 
@@ -260,5 +266,5 @@ def _without_files(program: Program) -> Program:
 
 
 def _in_file(step: HostStep) -> bool:
-    """Return whether a step runs some operators of a model file, rather than the whole file."""
+    """Return whether a step runs only some operators of the model file that it carries."""
     return step.operator == Op.REFERENCE and bool(step.attributes["positions"])

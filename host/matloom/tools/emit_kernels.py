@@ -96,7 +96,7 @@ def _call_lookup(graph: Graph, node: Node) -> _Arguments | None:
 
 
 def _call_function(graph: Graph, node: Node) -> _Arguments | None:
-    """Return the call of a curve for int16, or of a lookup for bytes."""
+    """Return the kernel call of LOGISTIC or TANH: interpolation for int16, a table for bytes."""
     data = graph.tensors[node.inputs[0]]
     if data.dtype != "int16":
         return _call_lookup(graph, node)

@@ -74,7 +74,10 @@ def emit_loop(
 
 
 class _Loop:
-    """A loop in C: its fields, its copies, and a buffer for each value kept between iterations."""
+    """Collects the C definition of a loop: fields, copies, and buffers of carried values.
+
+    Carried values are those that one iteration passes to the next.
+    """
 
     def __init__(
         self, name: str, carried: int, parts: Sequence[CProgram], operands: Sequence[str]
@@ -102,9 +105,10 @@ class _Loop:
             self._add_count(operands, inputs[:counts], outputs[0])
 
     def _add_copies(self) -> None:
-        """Add the copies of carried values into the body and back, and of fixed inputs into it.
+        """Add the copies of carried values and fixed inputs between the loop and its body.
 
-        Fixed inputs are copied once, before the first iteration.
+        Carried values are copied to the body's inputs before an iteration, and back from its
+        outputs; fixed inputs once, before the first iteration.
         """
         for at, to, source in zip(self._plain, self._inputs, self._outputs, strict=False):
             own = self._own[at]
@@ -135,10 +139,11 @@ class _Loop:
         self._fields["iteration"] = f"(int64_t*){sources[0].text}"
 
     def add_results(self, results: Sequence[tuple[CBytes, int]]) -> None:
-        """Add the copies of results to outputs.
+        """Add the copies of results to the loop's outputs.
 
-        Each result has a position: below the number of carried values, the value after the last
-        iteration is copied; otherwise, the results of all iterations are stacked.
+        Each item has an output's buffer and the index of its result. Indices below the number of
+        carried values mean the carried value after the last iteration; higher ones mean the results
+        of all iterations, stacked.
         """
         stacked = self._outputs[len(self._plain) :]
         for to, at in results:

@@ -10,7 +10,7 @@ import numpy as np
 from matloom.errors import UserError
 from matloom.ir.graph import Array
 from matloom.pre import Image, LogMel, Mfcc, MicroFrontend, preprocessing_of
-from matloom.pre.fixed_transform import half_twiddles, order, twiddles
+from matloom.pre.fixed_transform import half_twiddles, sample_order, twiddles
 from matloom.pre.float_transform import twiddles as float_twiddles
 from matloom.pre.mel import MelSound
 from matloom.pre.micro_frontend import log_table
@@ -183,7 +183,7 @@ def _emit_mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
 def _emit_micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
     factors, halves = (np.stack(part, axis=1) for part in _twiddles(stage.points))
     bands, (even, odd, least) = stage.bands(), stage.smoothing
-    tables = {"hann": stage.hann(), "order": order(stage.points // 2).astype(np.uint16)}
+    tables = {"hann": stage.hann(), "order": sample_order(stage.points // 2).astype(np.uint16)}
     tables |= {"twiddles": factors.astype(np.int16), "halves": halves.astype(np.int16)}
     tables["weights"] = np.concatenate([weights for _, weights in bands]).astype(np.int16)
     tables["logarithms"] = log_table().astype(np.uint16)

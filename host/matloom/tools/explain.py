@@ -98,7 +98,7 @@ def _reasons(program: Program) -> list[str]:
 
 
 def _reason(layers: list[LayerInfo]) -> str:
-    """Return a line with the reason of the first layer, and the others that it applies to."""
+    """Return a line with the reason that these layers share, and the layers' names."""
     names = ", ".join(dict.fromkeys(short_name(layer.name) for layer in layers))
     line = f"{layers[0].where}: {layers[0].reason} ({names})"
     operators = list(dict.fromkeys(layer.operator for layer in layers))
@@ -191,7 +191,7 @@ def _fusions(program: Program) -> Iterator[str]:
 
 
 def _iterations(program: Program) -> Iterator[str]:
-    """Yield a sentence on the cycles of an iteration of each loop, which totals do not include."""
+    """Yield a sentence for each loop on the cycles of one iteration; totals do not include them."""
     for name, body in _bodies(program):
         again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
         yield (

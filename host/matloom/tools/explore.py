@@ -1,4 +1,4 @@
-"""Explores engines for a board and some networks: predicted latency against predicted tables."""
+"""Explores engines for a board and some networks: predicted latency against predicted LUTs."""
 
 import hashlib
 import itertools
@@ -39,9 +39,10 @@ _NEIGHBOUR_STEP = 1
 
 
 def engine_space() -> list[tuple[int, ...]]:
-    """Return all engines to explore, each as indices into the lists of choices.
+    """Return all engines to explore, each as a tuple of indices.
 
-    No side of an array is more than `_MAX_ASPECT` times the other.
+    The indices select from the lists of choices in this module: for rows, columns, columns per
+    lane, and so on. No side of an array is more than `_MAX_ASPECT` times the other.
     """
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
@@ -54,7 +55,7 @@ def _ratio(engine: tuple[int, ...]) -> float:
 
 
 def text_of(engine: tuple[int, ...]) -> str:
-    """Return an engine as text for `--config`."""
+    """Return the configuration of an engine, given as indices, in the form of ``--config``."""
     rows, columns = _SIDES[engine[0]], _SIDES[engine[1]]
     kib, banks = _SPADS[engine[4]]
     return (
@@ -71,7 +72,8 @@ class ExploredPoint:
     Members
     -------
     uses:
-        Predicted tables, flip-flops, multipliers and block RAMs of the whole board.
+        Predicted numbers of LUTs (``tables``), flip-flops, multipliers and block RAMs of the whole
+        board.
     mhz:
         The board's clock, or the expected clock if that is lower.
     cycles:
@@ -79,8 +81,8 @@ class ExploredPoint:
     why:
         Reason why a network cannot run, or empty.
     measured:
-        Results of synthesis and routing, by name. After synthesis, they include `tables` of the
-        whole board, and the relative `error` of their prediction.
+        Results of synthesis and routing, by name. After synthesis, they include the LUTs (`tables`)
+        of the whole board, and the relative `error` of their prediction.
     """
 
     text: str
@@ -97,12 +99,12 @@ class ExploredPoint:
 
     @property
     def tables(self) -> int:
-        """Predicted tables of the whole board."""
+        """Predicted number of LUTs of the whole board."""
         return self.uses["tables"]
 
 
 def front_of(points: Sequence[ExploredPoint]) -> list[ExploredPoint]:
-    """Return the Pareto front of latency and tables, the fastest point first.
+    """Return the Pareto front of latency and LUTs, the fastest point first.
 
     Of points that are equal in both, one is returned; points that cannot run a network are not.
     """
@@ -196,9 +198,9 @@ class Exploration:
     ) -> list[ExploredPoint]:
         """Return `count` points that fit the device, or all if there are fewer.
 
-        The first points are drawn at random; after that, neighbours of the front come first. The
-        points do not depend on the workers. `make` creates the executor of compilations; `note` is
-        called with the number of points done.
+        The first points are drawn at random; after that, neighbours of the Pareto front come first.
+        The points do not depend on the number of workers. `make` creates the executor that runs
+        compilations; `note` is called with the number of finished points.
         """
         points: dict[tuple[int, ...], ExploredPoint] = {}
         drawn = iter(self._all)
@@ -219,7 +221,10 @@ class Exploration:
     def _neighbours(
         self, points: Mapping[tuple[int, ...], ExploredPoint]
     ) -> Iterator[tuple[int, ...]]:
-        """Yield engines that fit, are not among `points`, and are neighbours of the front."""
+        """Yield engines next to the Pareto front of `points` that fit and are not among `points`.
+
+        Neighbours differ in one choice, by one entry of its list.
+        """
         best = {id(point) for point in front_of(list(points.values()))}
         seen = set(points)
         every = set(self._all)
@@ -233,13 +238,15 @@ class Exploration:
                     seen.add(other)
                     yield other
 
-    def fits(self, at: tuple[int, ...]) -> bool:
-        """Return whether the device has enough of each resource for an engine; clocks may miss."""
-        if at not in self._fitted:
-            self._fitted[at] = self.engine_search.candidate(text_of(at))
-        engine = self._fitted[at]
-        # The clock may be lower than the board's, but no resource may be exceeded.
-        return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())
+    def fits(self, engine: tuple[int, ...]) -> bool:
+        """Return whether the device has enough of each resource for an engine, given as indices.
+
+        The engine may be slower than the board's clock.
+        """
+        if engine not in self._fitted:
+            self._fitted[engine] = self.engine_search.candidate(text_of(engine))
+        fitted = self._fitted[engine]
+        return fitted is not None and all(use.beyond <= 0 for use in fitted.uses.values())
 
     def _compile(
         self, batch: list[tuple[int, ...]], make: Callable[[], Executor]
@@ -269,7 +276,10 @@ class Exploration:
         )
 
     def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
-        """Yield text, cycles and reason of the journal's undamaged lines with this digest."""
+        """Yield what the journal has of this exploration: (configuration, (cycles, reason)).
+
+        Lines that are damaged, or belong to other networks, are skipped.
+        """
         if not self.journal.exists():
             return
         digest = self.digest
@@ -283,7 +293,7 @@ class Exploration:
                 continue
 
     def as_dict(self, points: Sequence[ExploredPoint]) -> dict[str, Any]:
-        """Return the points and the front as a dictionary of JSON types."""
+        """Return the points and their Pareto front as a dictionary of JSON types."""
         return {
             "board": self.part.board,
             "device": self.part.device,

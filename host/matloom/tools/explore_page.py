@@ -1,4 +1,4 @@
-"""The page of an exploration: a table of the front, and a diagram of all points."""
+"""The page of an exploration: a table of the Pareto front, and a diagram of all points."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -58,16 +58,16 @@ _CLOCK_EXPONENT = -0.28
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A board's device, and what else has to fit next to the engine.
+    """Device of a board, and what predictions of its area and clock depend on.
 
     Members
     -------
     board, device, family:
         Names.
     capacity:
-        Tables, flip-flops, multipliers and block RAMs of 18 Kbit, named as in `FILL`.
+        Numbers of LUTs, flip-flops, multipliers and block RAMs of 18 Kbit, named as in `FILL`.
     soft_multiplier:
-        Whether columns of the array can multiply in tables.
+        Whether columns of the array can multiply in LUTs, without multiplier blocks.
     blocks_per_cell:
         Multiplier blocks per product of bytes.
     memory_kind, memory_bytes:
@@ -92,7 +92,17 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Numbers of a resource: used by a whole board, usable (`room`), and in the device."""
+    """Use of one resource, such as LUTs, by a board with an engine.
+
+    Members
+    -------
+    used:
+        Predicted number that the whole board uses.
+    room:
+        Number that can be used before routing is likely to fail.
+    available:
+        Number in the device.
+    """
 
     used: float
     room: float
@@ -108,10 +118,23 @@ class Use:
 class FittedEngine:
     """An engine, and predictions for it on a board.
 
-    `text` is the value for ``--config``, `asked_mhz` the required clock. `mhz` is the expected
-    clock, None if no design of the family was routed; `routed` is the largest number of tables
-    routed on the device so far, 0 for none. `milliseconds` is the time of a call of a network at
-    the board's clock, None until one is compiled or if it cannot run; `why` then gives the reason.
+    Members
+    -------
+    text:
+        Value for ``--config``.
+    uses:
+        Predicted use of each resource, by name.
+    soft_columns:
+        Number of array columns that multiply in LUTs.
+    asked_mhz, mhz:
+        Required and expected clock; the latter is None if no design of the family was routed.
+    routed:
+        Largest number of LUTs in a design that was routed on the device; 0 for none.
+    milliseconds:
+        Time of a call of a network at the board's clock; None until one is compiled, or if it
+        cannot run.
+    why:
+        Reason why the network cannot run, or empty.
     """
 
     text: str
@@ -131,9 +154,9 @@ class FittedEngine:
 
     @property
     def limit(self) -> tuple[str, float]:
-        """Name of the resource, or ``"clock"``, that exceeds its limit most, and the fraction.
+        """Name of the resource (or ``"clock"``) that exceeds its limit most, and by which fraction.
 
-        The fraction is negative if there is room left.
+        The fraction is negative if no limit is exceeded.
         """
         beyond = {name: use.beyond for name, use in self.uses.items()}
         if self.mhz is not None:
@@ -147,17 +170,17 @@ class FittedEngine:
 
     @property
     def is_beyond_routed(self) -> bool:
-        """Whether it has more tables than any design routed on the device, so routing may fail."""
+        """Whether it has more LUTs than any design routed on the device, so routing may fail."""
         return self.uses["tables"].used > self.routed * _LIKE_ROUTED
 
     @property
     def fits(self) -> bool:
-        """Whether resources suffice, and the clock is unknown or expected to be met."""
+        """Whether resources suffice, and the expected clock, if known, is high enough."""
         return self.limit[1] <= 0
 
     @property
     def size(self) -> tuple[int, ...]:
-        """Sort key of engines: larger tuples are larger engines, or ones with fewer omissions."""
+        """Sort key by size: multipliers, then optional hardware and memory; larger is preferred."""
         config = self.config
         whole = (config.checks, config.counters, -self.soft_columns)
         memory = (config.spad_bytes, config.acc_bytes)
@@ -165,17 +188,17 @@ class FittedEngine:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """Sort key of candidates, of which the best has the smallest: latency, then size."""
+        """Sort key of candidates, smallest for the best one: latency, then size."""
         latency = math.inf if self.milliseconds is None else self.milliseconds
         return (latency, *(-part for part in self.size))
 
 
 @dataclass(kw_only=True)
 class EngineSearch:
-    """Search for engines that fit a part.
+    """Search for engines that fit a device.
 
-    `search` sets `best`, the engines that fit, best first, and `next_larger`, the larger engine
-    that exceeds its limit by the least; None if there is none.
+    `search` sets `best`, the engines that fit, best first. It also sets `next_larger`, the engine
+    with a larger array that exceeds a limit by the smallest fraction; None if there is none.
     """
 
     part: Part
@@ -204,7 +227,10 @@ class EngineSearch:
     def _best_of_shape(
         self, rows: int, columns: int
     ) -> tuple[FittedEngine | None, FittedEngine | None]:
-        """Return the largest engine of a shape that fits and the closest that does not, or None."""
+        """Return the largest engine with an array of this shape that fits, and the nearest miss.
+
+        The nearest miss exceeds a limit by the smallest fraction. Either is None if there is none.
+        """
         fitting: list[FittedEngine] = []
         lacking: FittedEngine | None = None
         memories = list(_memory_sizes(columns))
@@ -266,16 +292,25 @@ class EngineSearch:
         )
 
     def whole_board(self, tables: float) -> float:
-        """Return the tables of a placed board whose engine has `tables` after synthesis."""
+        """Return the predicted number of LUTs of a whole board after placement.
+
+        `tables` is the number of LUTs of its engine after synthesis.
+        """
         return float(tables * self.placed["packing"] + self._board()["LUT4"])
 
     def _board(self) -> dict[str, int]:
-        """Return the resources of link, clock and memory, of a board with this kind or another."""
+        """Return the resources that a board needs besides the engine, by name as in reports.
+
+        They are those of a board that was built with the same kind of memory, or else of any board.
+        """
         boards: dict[str, dict[str, int]] = self.placed["boards"]
         return boards.get(self.part.memory_kind) or next(iter(boards.values()))
 
     def _clock(self, tables: float) -> float | None:
-        """Return the expected clock in MHz, scaled from the nearest routed design; None if none."""
+        """Return the expected clock in MHz of a board with this number of LUTs.
+
+        It is scaled from the routed design of the nearest size; None if the family has none.
+        """
         known = [item for item in self.placed["clocks"] if item["family"] == self.part.family]
         own = [item for item in known if item["board"] == self.part.board]
         boards = [item for item in known if item["board"]]
@@ -287,14 +322,14 @@ class EngineSearch:
 
 
 def _engines_without_memories(rows: int, columns: int) -> Iterator[str]:
-    """Yield configurations with an array of this shape, as text without the memory sizes."""
+    """Yield configurations with an array of this shape, as text without memory sizes."""
     for preset, parts, left_out in itertools.product(_PRESETS, (2, 4), _LEAVE_OUT):
         lanes = max(2, columns // parts)
         yield f"{preset}+rows={rows}+columns={columns}+lanes={lanes}{left_out}"
 
 
 def _memory_sizes(columns: int) -> Iterator[str]:
-    """Yield sizes of the memories on chip, as text to append, the largest scratchpad first."""
+    """Yield sizes of on-chip memories as configuration text, the largest scratchpad first."""
     for (spad, banks), entries in itertools.product(_SPADS, _ENTRIES):
         acc = entries * 4 * columns
         yield f"+spad_bytes={spad}+spad_banks={banks}+acc_bytes={acc}"

@@ -126,7 +126,7 @@ def _open_shapes(parent: str | Path, graph: Graph) -> dict[str, tuple[int, ...]]
 
 
 def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return `_tensor_pairs`; raise UserError if the networks have too little in common."""
+    """Return `_tensor_pairs`; raise UserError for different input shapes, or without a pair."""
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:
         raise UserError(
@@ -143,7 +143,7 @@ def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
 
 
 def _tensor_pairs(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return the parent's tensor for each tensor of the network that has a counterpart.
+    """Return the tensor number in `other` of each tensor of `graph` that has a counterpart.
 
     A counterpart has the same shape and name, or the same short name if no other tensor does.
     Outputs are matched by position.

@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
 from matloom.coverage.model import CROSSING, FIRST, LAST, CoverageGoal
-from matloom.coverage.sizes import extent_sizes, largest
+from matloom.coverage.sizes import extent_sizes, largest_fitting
 from matloom.program.verify import overlaps_itself
 from matloom.verification.draws import draw_fields, settle, steps
 from matloom.verification.fields import (
@@ -168,7 +168,7 @@ def _shrink_to_fit(
         for name in generator.sample(sized, len(sized)):
             low = body_fields(opcode, config)[name].limits(config)[0]
             fits_with = functools.partial(_is_possible_with, fits, name)
-            values[name] = largest(low, values[name], fits_with)
+            values[name] = largest_fitting(low, values[name], fits_with)
     return False
 
 

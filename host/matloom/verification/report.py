@@ -83,16 +83,16 @@ def _coverage(coverage: Coverage) -> Markup:
             for group, (reached, declared) in coverage.shares().items()
         ],
     )
-    absent = table(
+    unreached_by_reason = table(
         ("reason", Column(title="points", numeric=True)),
-        [(why, f"{count:,}") for why, count in coverage.absent().most_common()],
+        [(why, f"{count:,}") for why, count in coverage.unreached_by_reason().most_common()],
     )
     excluded = "\n".join(f"{what}: {why}" for what, why in coverage.model.excluded.items())
     return join(
         tag("p", f"{coverage.runs:,} runs, {coverage.instructions:,} instructions."),
         reached,
         tag("h3", "Points without a hit, by reason"),
-        absent,
+        unreached_by_reason,
         details("Missing", "\n".join(coverage.missing()) or "nothing"),
         details("Not declared, and why", excluded),
     )

@@ -4,7 +4,7 @@ import time
 import pytest
 from rich.console import Console
 
-from matloom.terminal.progress import note, progress
+from matloom.terminal.progress import progress, set_activity
 
 
 def _shown(seconds, after, *, terminal=True):
@@ -27,7 +27,7 @@ def test_lines_go_to_a_file():
     stream = io.StringIO()
     console = Console(file=stream, width=20)
     with progress("compiling net", after=0, every=0.1, console=console):
-        note("3 of 5 files compiled")
+        set_activity("3 of 5 files compiled")
         assert stream.getvalue() == "compiling net\n"
         time.sleep(0.35)
     lines = stream.getvalue().splitlines()

@@ -124,7 +124,7 @@ def test_the_page_has_date_times_and_command():
 def test_points_without_a_hit_are_counted_by_reason():
     found = verified(PASSED)
     found.coverage.runs = 1
-    absent, model = found.coverage.absent(), found.coverage.model
+    absent, model = found.coverage.unreached_by_reason(), found.coverage.model
     assert sum(absent.values()) == len(found.coverage.missing()) + len(model.excluded)
     assert absent["declared in wait, and not reached yet"] == len(model.points["wait"])
     for why, count in absent.items():
