@@ -57,7 +57,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
     limit = _PROCESSOR_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     chip = MutantTransport(config, library, number)
-    pair = Pair.of(chip, config, timeout=_RUN_SECONDS)
+    pair = Pair.start(chip, config, timeout=_RUN_SECONDS)
     pair.rtl.write("TIMEOUT", _WATCHDOG)
     check_streams(pair, number, streams[0])
     check_corrupted_streams(pair, number, streams[1])

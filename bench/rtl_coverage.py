@@ -144,7 +144,7 @@ def functional_coverage(
     """
     digest = digest_of(config)
     chip = CoveredTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
-    pair, end = Pair.of(chip, config), time.process_time() + seconds
+    pair, end = Pair.start(chip, config), time.process_time() + seconds
     seeds = [seed]
     if before and before["verilog"] == digest and seed not in before["seeds"]:
         seeds = [*before["seeds"], seed]
@@ -213,7 +213,7 @@ def lines(config: Config, seed: int, seconds: float, folder: Path) -> dict[str, 
     chip = LinesTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
     coverage, number, end = chip.coverage, 0, time.process_time() + seconds
     while time.process_time() < end or number < len(_STIMULI):
-        _STIMULI[number % len(_STIMULI)](chip, Pair.of(chip, config), generator)
+        _STIMULI[number % len(_STIMULI)](chip, Pair.start(chip, config), generator)
         number += 1
         click.echo(f"{number}: {coverage.shares()}", err=True)
     counts = folder / "lines.dat"

@@ -147,7 +147,7 @@ def _run_streams(name: str, count: int) -> int:
     chip = RtlTransport(config, MEMORY_BYTES, check_bus=True)
     try:
         # Streams are short: what takes longer hangs.
-        check_streams(Pair.of(chip, config, timeout=20.0), 0, count)
+        check_streams(Pair.start(chip, config, timeout=20.0), 0, count)
     except (MismatchError, DeviceError) as error:
         print(str(error).splitlines()[0])
         return 1

@@ -132,11 +132,7 @@ class Session(RealNumbers):
     def _run_samples(
         self, inputs: Mapping[str, Array], numbers: Mapping[str, int] | None = None
     ) -> dict[str, Array]:
-        """Run the network sample by sample; return its outputs by name, concatenated.
-
-        With `numbers` (tensor numbers by name), return those tensors instead, computed by the
-        operators' kernels.
-        """
+        """Run each sample; return all outputs, or the tensors `numbers`, computed by kernels."""
         self._require_open()
         self._last_session, results = self, []
         for sample in samples_of(self.program, inputs):
@@ -173,10 +169,7 @@ class Session(RealNumbers):
         return self._run_one(inputs, None)
 
     def _session_storing(self, numbers: frozenset[int]) -> "Session":
-        """Return a session whose program also outputs the tensors with these numbers.
-
-        Without numbers, return `self`.
-        """
+        """Return a session that also outputs tensors `numbers`; without any, return `self`."""
         if not numbers:
             return self
         with self.driver.lock:

@@ -24,7 +24,7 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.tools.references import MicroReference
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 #: As the devices' tests have it: built once for all.
 CONFIG = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
@@ -178,7 +178,7 @@ def test_words_from_layer_to_layer(device, seed):
 
 def words_of_many_operators(seed):
     """Return a convolution of int16, then limits and sums, and a dense layer."""
-    instances = Instances(seed, "int16")
+    instances = RandomOperators(seed, "int16")
     tensors = {0: instances._tensor("input", (1, 24, 20, 12), scale=1e-4)}
     nodes = []
 

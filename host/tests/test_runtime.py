@@ -19,7 +19,7 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
 from matloom.schedule import CompileOptions
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_a_damaged_host_step(session):
 
 
 def test_a_constant_beyond_the_data(tmp_path):
-    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    graph = RandomOperators(0, "float32").make(Op.FULLY_CONNECTED)
     program = matloom.compile(graph, "small")
     broken = replace(program, host_data=program.host_data[:-1])
     with pytest.raises(ProgramError, match=r"constant '\w+' must lie within \d+ bytes, not end at"):

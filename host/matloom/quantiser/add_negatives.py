@@ -9,14 +9,14 @@ from matloom.ir.graph import Graph, Node, Op, Tensor
 
 
 def add_negatives(graph: Graph) -> Graph:
-    """Return a float network with ADD of the negative for each SUB of a smaller, computed tensor.
+    """Return a float network that adds the negative where it subtracted a smaller, computed tensor.
 
-    An ADD can be part of the POST that repeats the smaller operand, but a SUB takes three passes
+    The engine broadcasts the smaller operand of an ADD in one pass, but a SUB takes three passes
     over the data. Normalisations subtract such a tensor, the mean.
     """
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
-        if not _is_smaller(graph, node):
+        if not _subtracts_smaller(graph, node):
             nodes.append(node)
             continue
         data, subtrahend = node.inputs
@@ -38,7 +38,7 @@ def add_negatives(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
-def _is_smaller(graph: Graph, node: Node) -> bool:
+def _subtracts_smaller(graph: Graph, node: Node) -> bool:
     """Return whether a SUB of floats subtracts a computed tensor that it broadcasts."""
     if node.op is not Op.SUB:
         return False

@@ -1,4 +1,4 @@
-"""Decides by trial whether to balance channels, by the results that change."""
+"""Decides whether to balance the ranges of channels, by quantising with and without it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,10 +41,11 @@ def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options)
 def _loss(
     graph: Graph, values: Mapping[int, Array], others: Mapping[int, Array], options: Options
 ) -> float:
-    """Return the loss of a network with 8-bit weights, calibrated on `values`, on `others`.
+    """Return the loss of a network that is calibrated on `values` and measured on `others`.
 
-    It is a sum over the outputs. An output of SOFTMAX, or of a similar operator, adds the share of
-    its results that are expected to change; others add their noise as a share of their power.
+    Weights have 8 bits. The loss is a sum over the outputs. An output of SOFTMAX, or of a similar
+    operator, adds the share of its results that are expected to change; other outputs add their
+    noise as a share of their power.
     """
     made = quantise_calibrated(calibrate(graph, values, options), "i8xi8", values, options)
     numbers = watched_tensors(graph)

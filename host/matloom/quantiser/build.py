@@ -69,7 +69,7 @@ class BuildStep:
 
 
 class _Builder:
-    """The quantised network under construction; tensor numbers are those of the float network."""
+    """Builds the quantised network; tensors of the float network keep their numbers."""
 
     def __init__(self, graph: Graph, plan: QuantisationPlan, inputs: Mapping[int, Array]) -> None:
         self.source, self._plan = graph, plan
@@ -285,9 +285,9 @@ def build(
 
 @contextmanager
 def _representable(graph: Graph) -> Iterator[None]:
-    """Turn a ValueError raised in the block into a UserError.
+    """Turn a ValueError in the `with` block into a UserError about the samples.
 
-    Values of the network then have no scales that its operators allow.
+    A ValueError there means that no scales of the operators suit the network's values.
     """
     try:
         yield

@@ -64,8 +64,9 @@ def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, R
     ----------
     weights:
         Weights of the layer that reads the channels: (outputs, taps, channels).
-    form:
-        Covariance of a row of its inputs, positive definite: (taps * channels, taps * channels).
+    covariance:
+        Covariance of a row of the layer's inputs, (taps * channels, taps * channels); it must be
+        positive definite.
     """
     outputs, taps, channels = weights.shape
     flat = weights.reshape(outputs, -1).copy()

@@ -92,9 +92,10 @@ def _channel_ranges(
     parts: tuple[int, dict[int, slice]],
     places: set[int],
 ) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    """Return each part with its range of the layer's channels, and `places` unchanged.
+    """Return each part of a layer's split output with its channels, and `places` unchanged.
 
-    Return None if a part has too few channels, or all parts have more than the layer.
+    `parts` is a result of `_split_ranges` for tensor `number`: the layer's output, perhaps in
+    another shape. Return None if parts are not ranges of channels, are too small, or overlap.
     """
     axis, ranges = parts
     shape, channels = graph.tensors[number].shape, graph.tensors[layer.output].shape[-1]

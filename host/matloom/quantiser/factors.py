@@ -72,8 +72,8 @@ class Splitter:
     ----------
     weights:
         Weights to split, in the shape of the layer's weights.
-    form:
-        Covariance of a row of inputs, positive definite: (depth, depth).
+    covariance:
+        Covariance of a row of inputs, (depth, depth); it must be positive definite.
     """
 
     def __init__(self, node: Node, weights: _Numbers, form: _Numbers) -> None:
@@ -163,7 +163,7 @@ def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
 
 
 def _roots(form: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Return the square root of a positive matrix, and the inverse of the square root."""
+    """Return the square root of a positive definite matrix, and the inverse of that root."""
     values, vectors = np.linalg.eigh(form)
     values = np.sqrt(np.maximum(values, max(_LEAST_EIGENVALUE * float(values.mean()), 1e-30)))
     return (vectors * values) @ vectors.T, (vectors / values) @ vectors.T

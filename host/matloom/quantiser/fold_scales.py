@@ -62,7 +62,7 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
     if scale.source in graph.producers:
         producer = graph.nodes[graph.producers[scale.source]]
         if _may_follow(graph, producer, scale):
-            made = _scale_outputs(_Layer.of(graph, producer), scale)
+            made = _scale_outputs(_Layer.from_node(graph, producer), scale)
             attributes = producer.attributes
             assert isinstance(attributes, _Attributes)
             attributes = replace(attributes, activation=scale.activation)
@@ -83,7 +83,7 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
             (
                 each,
                 replace(each, inputs=(scale.source, *each.inputs[1:])),
-                _scale_inputs(each, _Layer.of(graph, each), scale),
+                _scale_inputs(each, _Layer.from_node(graph, each), scale),
             )
             for each in readers
         ],
@@ -106,7 +106,7 @@ def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
             whole = replace(scale, source=number)
             if not _may_follow(graph, producer, whole):
                 return None
-            layer = _Layer.of(graph, producer)
+            layer = _Layer.from_node(graph, producer)
             factor = np.full(layer.bias.shape, scale.factor[0])
             made = _scale_outputs(
                 layer, replace(whole, factor=factor, offset=np.zeros_like(factor))
@@ -194,7 +194,7 @@ class _Layer:
     axis: int
 
     @classmethod
-    def of(cls, graph: Graph, node: Node) -> "_Layer":
+    def from_node(cls, graph: Graph, node: Node) -> "_Layer":
         """Return the weights and bias of a layer; the bias is zero if it has none."""
         axis = OPERATORS[node.op].weight_axis
         assert axis is not None

@@ -60,7 +60,7 @@ class Judgement:
 
 
 class Judge:
-    """Measures quantised networks against the float network from which they were made.
+    """Measures how far quantised networks differ from their float network, and their cycles.
 
     Parameters
     ----------

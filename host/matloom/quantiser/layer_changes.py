@@ -87,12 +87,12 @@ class _Layer:
         splitter = Splitter(self._node, self._weights, self._form)
         shape = self._graph.tensors[self._node.inputs[0]].shape
         whole = LayerPart(weights=self._weights, attributes=self._node.attributes)
-        now = cycles.of(shape, [whole])
+        now = cycles.predict(shape, [whole])
         for form, full in full_rank(self._node, self._weights.shape).items():
             for rank in _ranks(full, step):
                 parts = splitter.parts(form, rank)
                 if sum(part.weights.size for part in parts) < self._weights.size:
-                    saved = now - cycles.of(shape, parts)
+                    saved = now - cycles.predict(shape, parts)
                     yield self._change(form, rank, splitter.error(parts), saved)
 
     def removals(self, cycles: LayerCycles, step: int, chain: list[Node]) -> Iterator[FormChange]:

@@ -27,7 +27,7 @@ class LayerCycles:
         self._config = config
         self._known: dict[object, int] = {}
 
-    def of(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
+    def predict(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
         """Return the cycles of consecutive layers, of which the first reads an input of `shape`."""
         key = shape, tuple((part.weights.shape, part.attributes) for part in parts)
         if key not in self._known:
@@ -45,7 +45,7 @@ class LayerCycles:
             elif node is not chain[-1]:
                 weights = (channels, *weights[1:])
             part = LayerPart(weights=np.zeros(weights), attributes=node.attributes)
-            found.append(self.of(shape, [part]))
+            found.append(self.predict(shape, [part]))
         return found
 
     def _compile(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:

@@ -15,7 +15,7 @@ class Level:
     Members
     -------
     points:
-        Percentage of results that the network may be expected to lose.
+        Expected loss of accuracy that the level allows, in percentage points.
     layers:
         Names of the layers with 4-bit weights.
     cycles:

@@ -184,7 +184,11 @@ class _MaskSums:
         return terms
 
     def _divide(self, number: int) -> tuple[int, ...]:
-        """Return a term, or the biases and the mask that a constant is the sum of."""
+        """Return the terms of a sum that tensor `number` stands for.
+
+        A constant that is a sum of biases and a mask is divided into these two; any other tensor is
+        returned alone.
+        """
         data = self._tensors[number].data
         if data is None or _is_mask(self._graph, number) or not (data <= _LEAST_ADDEND).any():
             return (number,)
@@ -205,7 +209,7 @@ class _MaskSums:
         return data is not None and bool((data <= _LEAST_ADDEND).any())
 
     def _join(self, node: Node, masks: Sequence[int]) -> int:
-        """Return the number of a tensor with the smallest number of some masks."""
+        """Return the number of a tensor with the element-wise minimum of some masks."""
         first, *others = masks
         for other in others:
             key = self._key(first), self._key(other)
@@ -233,7 +237,10 @@ class _MaskSums:
 
 
 def _route(graph: Graph, number: int) -> _Route | None:
-    """Return the constant that a tensor is chosen from or moved; None if there is none."""
+    """Return the constant from which GATHERs and moves make a tensor, and these steps.
+
+    Return None if the tensor is not made in this way.
+    """
     steps = []
     while graph.tensors[number].data is None:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None

@@ -21,7 +21,7 @@ _MOST_SAMPLES = 128
 
 
 class Losses:
-    """Percentage of the results that are expected to change because of each operator.
+    """Computes the percentage of the results that are expected to change because of each operator.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def _group_weights(kernel: _Numbers, groups: int) -> _Numbers:
 
 
 def _merge_groups(products: _Numbers) -> _Numbers:
-    """Return (1, depth, channels) or (channels, depth, 1) as (channels, depth)."""
+    """Return products with `_group_weights`, of either shape, in the shape (channels, depth)."""
     if len(products) == 1:
         return np.asarray(products[0].T)
     return np.asarray(products[:, :, 0])

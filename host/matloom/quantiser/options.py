@@ -31,8 +31,8 @@ class Options:
         SOFTMAX by the noise.
     compress:
         Rewrite layers as two of low rank, or with fewer channels, where that saves cycles:
-        ``"points=1"`` is expected to lose at most one percent of the results; ``"sqnr=20"`` keeps
-        a signal-to-noise ratio of 20 dB in the outputs.
+        ``"points=1"`` is expected to lose at most one percentage point of accuracy; ``"sqnr=20"``
+        keeps a signal-to-noise ratio of 20 dB in the outputs.
     ends:
         Whether the network takes and gives ``"integers"``, or ``"floats"`` that it converts.
     seed:

@@ -125,7 +125,7 @@ def quantise(
     split = split_samples(exact, data, samples, options.seed, searching=searching)
     classes = check_labels(labels, split, exact)
     work, found, levels = _search(Quantiser(exact, split, classes, options, engine), goal)
-    made, layers = work.make(precision if found is None else four_bit_layers(found.chosen))
+    made, layers = work.quantise(precision if found is None else four_bit_layers(found.chosen))
     whole = with_state(made, source)
     content = _tflite_file(whole)
     set_activity("measuring")

@@ -39,7 +39,7 @@ class Quantiser:
     labels:
         Class of each sample, in the order in which the samples were given, or None.
     options:
-        Choices; in `Quantiser.options`, `equalise` is the actual choice instead of None.
+        Options of the quantisation; in `Quantiser.options`, `equalise` is True or False, not None.
     config:
         Configuration for which layers are rewritten.
     """
@@ -105,7 +105,9 @@ class Quantiser:
         gains = faster.chosen.cycles < search.chosen.cycles
         return (other, faster) if gains else (self, search)
 
-    def make(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
+    def quantise(
+        self, precision: str | Mapping[str, str]
+    ) -> tuple[Graph, tuple[LayerQuality, ...]]:
         """Return the quantised network, and the quality of each float output in it."""
         graph = self._calibration.graph
         plan = plan_network(self._calibration, precision, self.options)
@@ -136,7 +138,7 @@ class Quantiser:
         """Yield the levels below the requested one, after measuring each."""
         for name, point in mixtures(search):
             set_activity(f"level {name}")
-            made, _layers = self.make(four_bit_layers(point))
+            made, _layers = self.quantise(four_bit_layers(point))
             yield Level(
                 name=name,
                 points=LEVEL_POINTS[name],
@@ -150,7 +152,7 @@ class Quantiser:
 
 
 def four_bit_layers(point: MixedPoint) -> dict[str, str]:
-    """Return the precision of each layer with 4-bit weights, by name, as for `Quantiser.make`."""
+    """Return the precision of each layer with 4-bit weights, by name (`Quantiser.quantise`)."""
     return dict.fromkeys(point.layers, NARROW_MODE)
 
 

@@ -39,8 +39,8 @@ class LayerQuality:
     sqnr_db:
         Signal-to-noise ratio, with the errors of all earlier operators; None without an error.
     lost:
-        Percentage of the results that the network is expected to lose because of this operator;
-        None if not requested.
+        Percentage of the results that are expected to change because of this operator; None if not
+        requested.
     predicted_cycles:
         Predicted cycles of the operator, 0 if the engine does not run it; None if the network was
         not compiled.

@@ -30,8 +30,8 @@ class SampleSplit:
     test:
         Samples on which the result is measured; those of `calibration` if there are no others.
     chosen, tried, others:
-        Positions of the samples for calibration, trials and tests among the samples given, without
-        common ones. `tried` and `others` may be empty; a set is then that of `calibration`.
+        Disjoint positions, among the user's samples, of those for calibration, trials and tests.
+        `tried` and `others` may be empty; samples for calibration then serve the purpose.
     """
 
     calibration: Mapping[int, Array]

@@ -53,7 +53,7 @@ def quantisation_of(limits: Range, kind: str) -> Quantisation:
 
 
 def _representable_step(step: float) -> float:
-    """Return a step as a float32 number that is not too small."""
+    """Return a scale as float32, raised to the smallest one that operators can represent."""
     return float(np.float32(max(step, _LEAST_STEP)))
 
 
@@ -110,9 +110,10 @@ def _product_operands(graph: Graph, kinds: Mapping[int, str]) -> Iterator[int]:
 def _group_range(
     members: Sequence[int], ranges: Mapping[int, Range], fixed: Mapping[int, Range]
 ) -> Range:
-    """Return the range of tensors that share a scale: the one that is fixed, else the union.
+    """Return the range of tensors that share a scale.
 
-    If different ranges are fixed for members, it is the union too.
+    It is the range in `fixed`, if all members that have one there have the same; otherwise, it is
+    the union of the members' ranges.
     """
     given = {fixed[number] for number in members if number in fixed}
     if len(given) == 1:

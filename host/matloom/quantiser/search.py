@@ -33,9 +33,9 @@ class Goal:
     Members
     -------
     kind:
-        ``"points"``: `value` is the percentage of results that may be expected to be lost compared
-        with 8-bit weights, and the network with the fewest cycles is chosen. ``"cycles"``: `value`
-        is the maximum of predicted cycles of a call, and the network with the least noise is
+        ``"points"``: `value` is the expected loss of accuracy that is allowed, in percentage points
+        compared with 8-bit weights; the network with the fewest cycles is chosen. ``"cycles"``:
+        `value` is the maximum of predicted cycles of a call; the network with the least noise is
         chosen.
     level:
         The requested level; None if there is none.

@@ -17,9 +17,10 @@ class MixedPoint(Judgement):
     Members
     -------
     layers:
-        Names of these layers.
+        Names of the layers with 4-bit weights.
     best:
-        Whether the point `is_unbeaten` among all points of the search; True if not compared.
+        Whether no other point of the search has less noise with the same or fewer cycles
+        (`is_unbeaten`); True if points were not compared.
     """
 
     layers: tuple[str, ...]
@@ -27,7 +28,7 @@ class MixedPoint(Judgement):
 
 
 class Trials:
-    """Mixtures of 4-bit and 8-bit weights in a network, fitted to samples and judged on others."""
+    """Makes mixtures of 4-bit and 8-bit weights in a network, and judges them on other samples."""
 
     def __init__(
         self,

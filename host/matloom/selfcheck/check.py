@@ -43,7 +43,7 @@ def check_mode(check: str | None) -> str:
 
 
 def samples_tiles(program: Program, mode: str) -> bool:
-    """Return whether a program is so large that mode ``"sample"`` runs only parts of it."""
+    """Return whether `mode` is ``"sample"`` and a program so large that only parts of it run."""
     return mode == "sample" and program.engine_macs > _LARGEST
 
 
@@ -123,11 +123,11 @@ class _Check:
         where = f"{_call_name(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
         known.update({self._name(number): array for number, array in inputs.items()})
-        self.machine.place(known)
+        self.machine.write_variables(known)
         for step in self.program.steps:
             self._run(step, known, where, repeated=repeated)
         # A step must not change variables that it does not replace.
-        for name, array in self.machine.variables_in_memory().items():
+        for name, array in self.machine.read_variables().items():
             self._compare(name, array, exact=True, where=f"unchanged variable, {where}")
         for variable in self.program.variables:
             self._compare(variable.after, known[variable.after], exact=False, where=where)
@@ -176,7 +176,7 @@ class _Check:
             }
             self.definition.start(arrays)
             known = {binding.name: arrays[self.names[binding.name]] for binding in step.inputs}
-            self.machine.place(known)
+            self.machine.write_variables(known)
             self._run(
                 step, known, f"{_call_name(repeated)} of one command buffer", repeated=repeated
             )

@@ -96,14 +96,14 @@ class EngineAndHost:
         raw = self._draw.integers(-128, 128, info.shape)
         return raw.astype(info.dtype)
 
-    def place(self, values: Mapping[str, Array]) -> None:
+    def write_variables(self, values: Mapping[str, Array]) -> None:
         """Write the variables among `values` to their addresses in external memory."""
         for variable in self.program.variables:
             if variable.place is not None and variable.before in values:
                 self._write(variable.place, values[variable.before])
 
-    def variables_in_memory(self) -> dict[str, Array]:
-        """Return variables with an address in external memory, by tensor name after a call."""
+    def read_variables(self) -> dict[str, Array]:
+        """Return the variables in external memory, by the name of the tensor after a call."""
         return {
             variable.after: self._read(variable.place)
             for variable in self.program.variables

@@ -50,7 +50,9 @@ Numbers = NDArray[Any]
 
 @dataclass(kw_only=True)
 class TileRun:
-    """The instructions that compute a tile, with the probes that they read and write.
+    """The instructions that compute a tile, and what they read and write during the meaning check.
+
+    That check runs instructions on probes: numbers that each stand for one byte of a tensor.
 
     Members
     -------
@@ -64,7 +66,7 @@ class TileRun:
     places:
         Scratchpad addresses of the bytes that the tile is written to; None before it is written.
     made:
-        Probes that are written there; None before.
+        Probes that are written to `places`; None before the tile is written.
     """
 
     instructions: list[Instruction]
@@ -76,7 +78,7 @@ class TileRun:
 
     @property
     def operands(self) -> Numbers:
-        """Probes of all bytes that the instructions read, without constants."""
+        """All numbers that the instructions read which stand for bytes of tensors (probes)."""
         every = [contents for ranges in self.reads for _start, contents in ranges]
         joined = np.concatenate(every) if every else np.zeros(0)
         return joined[~is_known(joined)]
@@ -105,10 +107,11 @@ def _adds_sums(post: Mapping[str, int]) -> bool:
 def sum_instructions(
     instructions: Sequence[Instruction], last: int, columns: int
 ) -> list[int] | None:
-    """Return the indices of the instructions that compute a POST's sums, and its own, in order.
+    """Return the indices of the instructions that compute a POST's sums, and of the POST itself.
 
-    `last` is the index of the POST. Returns None if there are too many instructions, if the sums
-    begin before the command buffer, or if an instruction cannot be run by itself.
+    `last` is the index of the POST, and `columns` that of the array. Returns None if there are too
+    many instructions, if the sums begin before the command buffer, or if an instruction cannot be
+    run by itself.
     """
     post, found = instructions[last].values, [last]
     if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
@@ -148,7 +151,10 @@ def _accessed_channels(values: Mapping[str, int], columns: int) -> dict[int, int
 
 
 def written_bytes(post: Instruction, config: Config) -> Numbers:
-    """Return the scratchpad addresses of the bytes that a POST writes: row, position, channel."""
+    """Return the scratchpad addresses of the bytes that a POST writes.
+
+    They are in the order of rows, positions and channels.
+    """
     values = post.values
     channels = (values["oc_blocks"] - 1) * config.columns + values["tail"]
     rows = np.arange(values["height"]) * values["dest_pitch"]
@@ -158,7 +164,10 @@ def written_bytes(post: Instruction, config: Config) -> Numbers:
 
 
 def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
-    """Return the first address and the contents of each scratchpad range that is read."""
+    """Return the first address and the contents of each scratchpad range that is read.
+
+    `state` has the scratchpad's contents before the instruction.
+    """
     found = []
     for extent in FORMATS[instruction.opcode].extents:
         if extent.memory is not AddressSpace.SPAD or extent.write:
@@ -171,19 +180,28 @@ def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
 
 
 def flatten_probes(probes: Numbers, post: Instruction) -> Numbers:
-    """Return the probes of single bytes that a POST wrote, given those of its elements."""
+    """Return a probe for each byte that a POST wrote, given the probes of its elements.
+
+    A probe is a number that stands for a byte of a tensor, or for an int16 element.
+    """
     if post.values.get("words", 0):
         return np.stack(split_words(probes), axis=-1).reshape(-1)
     return probes.reshape(-1)
 
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
-    """Return the significant bits of probes, as integers below `PROBE_VALUES`."""
+    """Return the bits by which probes differ, as integers below `PROBE_VALUES`.
+
+    Probes are numbers that stand for bytes of tensors.
+    """
     return numbers.astype(np.int64, copy=False) & (PROBE_VALUES - 1)
 
 
 class ProbeSample:
-    """A set that keeps one of `_PROBES_PER_SAMPLE` probes, so that it fits a CPU's cache."""
+    """A set of probes (numbers that stand for bytes of tensors), of which it keeps a sample.
+
+    It keeps one in `_PROBES_PER_SAMPLE`, so that it fits a CPU's cache.
+    """
 
     def __init__(self) -> None:
         self._known = np.zeros(PROBE_VALUES // _PROBES_PER_SAMPLE, bool)
@@ -230,14 +248,15 @@ def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool
 
 
 def _table_indices(numbers: Numbers) -> NDArray[np.int32]:
-    """Return the last bits of each number, of which `may_be_among` keeps a table."""
+    """Return the last bits of each number: its index in the table of `may_be_among`."""
     return numbers.astype(np.int32) & (_ENDS - 1)
 
 
 def bytes_of_probes(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
     """Return a byte for each number: constants unchanged, probes replaced by random bytes.
 
-    Equal probes give equal bytes for the same seed.
+    A probe is a number that stands for a byte of a tensor; equal ones give equal bytes for the same
+    seed.
     """
     whole = numbers.astype(np.int64)
     mixed = (last_bits(whole).astype(np.uint64) + np.uint64(seed << 24)) * np.uint64(_FACTOR)

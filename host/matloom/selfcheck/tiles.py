@@ -60,7 +60,7 @@ class Tiles:
     numbers:
         Tensor number in the graph of each tensor of the program, by name.
     bytes_of:
-        Probes of each tensor, by tensor number; empty before the check has begun.
+        Probes (numbers that stand for bytes) of each tensor, by its number; empty at first.
     """
 
     program: Program
@@ -70,12 +70,12 @@ class Tiles:
     bytes_of: Mapping[int, Numbers | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Draw no tiles yet."""
+        """Seed the generator; no tiles are drawn yet."""
         self._draw = np.random.default_rng([self.seed, 2])
         self.begin(self.bytes_of)
 
     def begin(self, bytes_of: Mapping[int, Numbers | None]) -> None:
-        """Drop all tiles, because the meaning check begins, with the probes of each tensor."""
+        """Begin a meaning check: drop all tiles, and store the probes of each tensor's bytes."""
         self.bytes_of = bytes_of
         self._tiles: list[TileRun] = []
         self._written, self._scratch = ProbeSample(), np.zeros(PROBE_VALUES, bool)
@@ -176,7 +176,7 @@ class Tiles:
             yield int(self._draw.choice(groups[number]))
 
     def _tensor(self, tile: TileRun) -> int | None:
-        """Return the number of the tensor that a tile belongs to; None if it is of no tensor."""
+        """Return the number of the tensor that a tile belongs to; None if there is none."""
         for name in tile.layers:
             number = self.numbers.get(name)
             if number is None or not self._can_be_drawn(number):
@@ -199,7 +199,7 @@ class Tiles:
         return bool(self._probes_among(made, [probes]).all())
 
     def _probes_among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
-        """Return a mask of the numbers that are among `others`, compared by significant bits."""
+        """Return a mask of the numbers that are among `others`, compared by `last_bits`."""
         found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
         if len(numbers) < _FEW_PROBES:
@@ -245,7 +245,7 @@ class Tiles:
         return bool(self._probes_among(tile.operands, known).all())
 
     def _is_whole(self, number: int) -> bool:
-        """Return whether a tensor enters a step, or all of its bytes were written on chip."""
+        """Return whether a tensor exists completely: as a step's input, or written on chip."""
         if number not in self._whole:
             probes = self.bytes_of[number]
             assert probes is not None

@@ -16,10 +16,11 @@ _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULT
 def require_one_writer(
     verilog: str, runs: Iterable[Sequence[re.Match[str]]], min_lanes: int
 ) -> None:
-    """Raise ValueError if a memory whose lanes are to be joined is also written elsewhere.
+    """Raise ValueError if a memory whose write lanes are to be joined is also written elsewhere.
 
-    The joined assignment writes the old bytes of a word back, which is right only if nothing else
-    writes the memory at the same clock edge.
+    Lanes are parts of a word with their own write enables. The joined assignment writes the old
+    bytes of a word back, which is right only if nothing else writes the memory at the same clock
+    edge.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def require_one_writer(
         Runs of assignments to consecutive lanes, in the order of the text: matches with groups
         `memory`, `address`, `high` and `low`.
     min_lanes:
-        Minimum number of lanes in a run that is to be joined; memories without one may do anything.
+        Minimum number of lanes in a run that is to be joined; other memories are not checked.
 
     Raises
     ------

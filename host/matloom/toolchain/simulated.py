@@ -40,7 +40,10 @@ def _replication(run: re.Match[str]) -> str:
 
 
 def _join_lanes(verilog: str) -> str:
-    """Return Verilog in which each run of assignments to lanes of a word is one assignment."""
+    """Return Verilog in which consecutive assignments to lanes of a word are one assignment.
+
+    A lane is a part of a memory's word with its own write enable.
+    """
     runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):
         if runs and _continues(runs[-1][-1], lane):
@@ -56,7 +59,7 @@ def _join_lanes(verilog: str) -> str:
 
 
 def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
-    """Return whether `following` comes directly after `lane`, both in the text and in the word."""
+    """Return whether two assignments to lanes are adjacent, both in the text and in the word."""
     same = ("mask", "memory", "address", "data")
     return (
         following.start() == lane.end()
@@ -68,7 +71,7 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _word(run: list[re.Match[str]]) -> str:
-    """Return one assignment equivalent to a run of lanes; a short run is returned unchanged."""
+    """Return one assignment that replaces those of adjacent lanes; few lanes stay unchanged."""
     first, last = run[0], run[-1]
     if len(run) < _MIN_LANES:
         return "".join(lane[0] for lane in run)

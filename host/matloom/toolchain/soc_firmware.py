@@ -31,16 +31,16 @@ _COMMON = (
 
 
 def boot_rom() -> bytes:
-    """Return the contents of the boot ROM; raise what `image` raises."""
-    return image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
+    """Return the contents of the boot ROM; raise what `compile_image` raises."""
+    return compile_image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
 
 
 def link_server() -> bytes:
-    """Return the image that serves the host link; raise what `image` raises."""
-    return image(("soc/server.c", "soc/port.c", "link/link.c"))
+    """Return the image that serves the host link; raise what `compile_image` raises."""
+    return compile_image(("soc/server.c", "soc/port.c", "link/link.c"))
 
 
-def image(
+def compile_image(
     sources: Sequence[str | Path], script: str = "soc/image.ld", flags: Sequence[str] = ()
 ) -> bytes:
     """Return the bytes of an image compiled from C files; compile it unless it is cached.

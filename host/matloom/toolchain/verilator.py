@@ -124,7 +124,10 @@ def _copy_files(harness: Sequence[Path], workspace: Workspace) -> list[Path]:
 
 
 def _generated_files(folder: Path) -> int:
-    """Return the number of generated files that make compiles: all of them, or one with all."""
+    """Return the number of generated C++ files that make compiles.
+
+    For a small design, a single file includes all others.
+    """
     (classes,) = folder.glob("*_classes.mk")
     if "VM_PARALLEL_BUILDS = 1" not in classes.read_text():
         return 1
@@ -132,7 +135,7 @@ def _generated_files(folder: Path) -> int:
 
 
 def _linked_flags(flags: Sequence[str], workspace: Workspace) -> list[str]:
-    """Return flags in which folders to include are replaced by links in a workspace."""
+    """Return compiler flags in which include folders (-I) are replaced by links in a workspace."""
     return [
         f"-I{workspace.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags
     ]
@@ -152,7 +155,7 @@ def _translate(
 ) -> list[str]:
     """Run Verilator, which may call make; return the lines that both printed.
 
-    Paths in `arguments` must be of the workspace, so that both programs can handle them.
+    Paths in `arguments` must lie in the workspace, so that both programs can handle them.
     """
     root = workspace.folder(verilator.root)
     environment = {"TMPDIR": str(workspace.path)}
@@ -173,7 +176,7 @@ def _flag_tuples(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _is_own_flag(flag: tuple[str, ...]) -> bool:
-    """Return whether a flag has no effect on Verilator's own files, as it is ours, or of ports."""
+    """Return whether a flag affects only the chip and its harness, not Verilator's own files."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 

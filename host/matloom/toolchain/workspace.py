@@ -29,7 +29,7 @@ class Workspace:
         self._links: dict[Path, Path] = {}
 
     def folder(self, path: Path) -> Path:
-        """Return the path of a link in the workspace to a folder; make the link if necessary."""
+        """Return the path of a link in the workspace to `path`, a folder; make it if necessary."""
         path = path.absolute()
         if path not in self._links:
             link = self.path / f"link{len(self._links)}"

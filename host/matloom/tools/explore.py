@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import matloom
-from matloom.tools.fit import EngineSearch, FittedEngine, Part
+from matloom.tools.fit import EngineSearch, Part
+from matloom.tools.fitted_engine import FittedEngine
 from matloom.workers import run_as_completed
 
 #: Choices for an engine: sides of the array, columns per lane, bits of the bus, KiB and banks of
@@ -39,10 +40,9 @@ _NEIGHBOUR_STEP = 1
 
 
 def engine_space() -> list[tuple[int, ...]]:
-    """Return all engines to explore, each as a tuple of indices.
+    """Return all engines to explore, each as indices into the lists of choices of this module.
 
-    The indices select from the lists of choices in this module: for rows, columns, columns per
-    lane, and so on. No side of an array is more than `_MAX_ASPECT` times the other.
+    No side of an array is more than `_MAX_ASPECT` times the other.
     """
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
@@ -72,8 +72,7 @@ class ExploredPoint:
     Members
     -------
     uses:
-        Predicted numbers of LUTs (``tables``), flip-flops, multipliers and block RAMs of the whole
-        board.
+        Predicted LUTs (``tables``), flip-flops, multipliers and block RAMs of the whole board.
     mhz:
         The board's clock, or the expected clock if that is lower.
     cycles:
@@ -221,10 +220,7 @@ class Exploration:
     def _neighbours(
         self, points: Mapping[tuple[int, ...], ExploredPoint]
     ) -> Iterator[tuple[int, ...]]:
-        """Yield engines next to the Pareto front of `points` that fit and are not among `points`.
-
-        Neighbours differ in one choice, by one entry of its list.
-        """
+        """Yield engines one choice away from the Pareto front of `points`: new ones that fit."""
         best = {id(point) for point in front_of(list(points.values()))}
         seen = set(points)
         every = set(self._all)
@@ -239,10 +235,7 @@ class Exploration:
                     yield other
 
     def fits(self, engine: tuple[int, ...]) -> bool:
-        """Return whether the device has enough of each resource for an engine, given as indices.
-
-        The engine may be slower than the board's clock.
-        """
+        """Return whether resources suffice for an engine, given as indices; clocks may miss."""
         if engine not in self._fitted:
             self._fitted[engine] = self.engine_search.candidate(text_of(engine))
         fitted = self._fitted[engine]
@@ -276,10 +269,7 @@ class Exploration:
         )
 
     def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
-        """Yield what the journal has of this exploration: (configuration, (cycles, reason)).
-
-        Lines that are damaged, or belong to other networks, are skipped.
-        """
+        """Yield (configuration, (cycles, reason)) of the journal's valid lines with this digest."""
         if not self.journal.exists():
             return
         digest = self.digest

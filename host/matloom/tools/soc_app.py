@@ -6,7 +6,7 @@ from pathlib import Path
 from matloom.errors import UserError
 from matloom.program import Program
 from matloom.toolchain.firmware import FIRMWARE
-from matloom.toolchain.soc_firmware import image
+from matloom.toolchain.soc_firmware import compile_image
 from matloom.tools.c_names import buffer_names
 from matloom.tools.emit_c import write_c
 
@@ -60,6 +60,6 @@ def network_image(program: Program, main: Path = MEASURE) -> bytes:
         driver = sorted((FIRMWARE / "driver").glob("*.c"))
         kernels = sorted((FIRMWARE / "kernels").glob("*.c"))
         parts = (path for path in (*driver, *kernels) if path.name != "checksum.c")
-        return image(
+        return compile_image(
             (application, source, "soc/system.c", "soc/port.c", *parts), "soc/app.ld", folders
         )

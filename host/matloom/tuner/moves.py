@@ -40,7 +40,7 @@ _CONSTANTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """A change of one choice.
+    """Change of one choice for a schedule.
 
     Members
     -------
@@ -164,7 +164,7 @@ _OF_LATER = ("tiles", "tile_bytes", "first", "order")
 
 
 def _global_move(segment: Segment, choices: Choices, rng: random.Random) -> Move:
-    """Return a move that inverts a choice for all stages."""
+    """Return a move that inverts a yes-or-no choice that holds for all stages."""
     what = rng.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 

@@ -18,10 +18,10 @@ from matloom.tuner.study import (
     Study,
     Trial,
     cost_of,
-    cuts_of,
     key_of,
     runs_of,
     segment_of,
+    tiles_key,
 )
 from matloom.workers import run_as_completed
 
@@ -50,7 +50,7 @@ _DOUBLE = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Best:
-    """Choices of a run, and their predicted cost."""
+    """Choices for a run of the engine (a command buffer), and their predicted cost."""
 
     choices: Choices
     cost: Cost
@@ -58,7 +58,7 @@ class Best:
 
 @dataclass(kw_only=True)
 class Tuning:
-    """A search for the choices of one run of the engine, which can be interrupted and continued.
+    """Search for the best choices for one run of the engine; it can be interrupted and continued.
 
     The result depends only on the seed and the number of trials, not on the workers or on
     interruptions.
@@ -168,7 +168,7 @@ class Tuning:
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
     def _untried_moves(self, candidates: Iterable[list[Move]]) -> list[list[Move]]:
-        """Return the moves of a round: the first candidates whose tiles no trial has had yet."""
+        """Return the moves for a round: the first candidates with tiles that were not tried yet."""
         start, found = self.best.choices, list[list[Move]]()
         for moves in candidates:
             cuts = self._cuts(_apply_all(start, moves))
@@ -180,7 +180,7 @@ class Tuning:
         return found
 
     def _cuts(self, choices: Choices) -> Hashable:
-        return cuts_of(Trial(study=self.study, run=self.number, choices=choices))
+        return tiles_key(Trial(study=self.study, run=self.number, choices=choices))
 
     def _run_round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
         """Evaluate moves from the best choices so far; update the list of the best choices.
@@ -254,7 +254,7 @@ def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
 
 
 def _weights(study: Study, number: int) -> list[float]:
-    """Return the relative frequency with which to change each stage of the run `number`.
+    """Return the relative frequency with which to change each stage of run `number` of the engine.
 
     A third is the same for all stages, a third is in proportion to their computation and weight
     transfers, and a third to the cycles in which they wait.

@@ -84,14 +84,19 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class StudiedRun:
-    """A run of the engine: its segment, and the choices of the default schedule with their cost.
+    """One run of the engine (a command buffer) in a call of a network, as scheduled by default.
 
     Members
     -------
+    segment:
+        The stages that the command buffer computes.
+    choices, cost:
+        Choices of the default schedule, and their predicted cost.
     waits:
         Predicted cycles of each stage beyond those of its tiles, with the default choices.
     may_pin:
-        Whether weights may stay on chip between calls, which requires that this is the only run.
+        Whether weights may stay on chip between calls, which requires that the network has no other
+        run of the engine.
     """
 
     segment: Segment
@@ -103,9 +108,10 @@ class StudiedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """Choices whose cost is to be predicted; `run` is an index among `runs_of(study)`.
+    """Choices for a schedule, such as tiles and layouts, whose cost is to be predicted.
 
-    If the first call takes more than `slowest` cycles, the choices are refused.
+    `run` is the index of the run of the engine in `runs_of(study)`. If the first call takes more
+    than `slowest` cycles, the choices are refused.
     """
 
     study: Study
@@ -117,7 +123,7 @@ class Trial:
 def new_study(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None = None
 ) -> Study:
-    """Return a study of a network."""
+    """Return a study of a network; arguments are as for a compilation."""
     return Study(
         graph=pickle.dumps(graph),
         config=config,
@@ -140,7 +146,7 @@ def key_of(trial: Trial) -> str:
 
 @functools.lru_cache(maxsize=8)
 def runs_of(study: Study) -> tuple[StudiedRun, ...]:
-    """Return the runs of the engine for a network, as they are scheduled by default."""
+    """Return the runs of the engine (of a command buffer each) in a call of a network."""
     found = run_phases(study.network(), study.job, "schedule").values["schedule"]
     assert isinstance(found, ScheduledNetwork)
     image, runs = ProgramImage(), list[StudiedRun]()
@@ -160,8 +166,11 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
     return tuple(runs)
 
 
-def stages_of(study: Study) -> Hashable:
-    """Return a key that is equal for equal stages of a network, without scheduling them."""
+def stages_key(study: Study) -> Hashable:
+    """Return a key that is equal for studies whose networks have equal stages.
+
+    Stages are not scheduled for it.
+    """
     found = run_phases(study.network(), study.job, "rewrite").values["rewrite"]
     assert isinstance(found, Rewritten)
     return tuple(
@@ -193,17 +202,17 @@ def cost_of(trial: Trial) -> Cost | None:
     return _cost(found) if isinstance(found, Scheduled) else None
 
 
-def cuts_of(trial: Trial) -> Hashable:
-    """Return a key that is equal for choices with equal tiles and otherwise equal choices.
+def tiles_key(trial: Trial) -> Hashable:
+    """Return a key that is equal for choices that lead to the same schedule.
 
-    It is computed much faster than a schedule, and avoids many: most changes of a limit leave all
-    tiles unchanged.
+    Choices with equal tiles and otherwise equal choices do. The key is computed much faster than a
+    schedule, and avoids many: most changes of a limit leave all tiles unchanged.
     """
     choices = trial.choices
     segment = segment_of(trial.study, trial.run, choices.layouts)
     if segment is None:
         return choices
-    cache = _cuts_cache(trial.study, trial.run, choices.layouts, choices.constants)
+    cache = _tiles_cache(trial.study, trial.run, choices.layouts, choices.constants)
     with tuning.override(dict(choices.constants)):
         cuts = [
             (replace(each, limits=()), *cut_stages(segment, each, cache))
@@ -227,8 +236,8 @@ def _cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]
 
 
 @functools.lru_cache(maxsize=_CACHES)
-def _cuts_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
-    """Return a cache for `cuts_of` only, in which equal cuts are always the same objects."""
+def _tiles_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
+    """Return a cache for `tiles_key` only, in which equal tiles are always the same objects."""
     return Cache()
 
 

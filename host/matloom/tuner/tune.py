@@ -1,4 +1,4 @@
-"""Tunes a network: its fusion, then the choices of each run, then measures the best of them."""
+"""Tunes a network: its fusion, then the choices for each command buffer; measures the best."""
 
 import math
 import time
@@ -16,7 +16,7 @@ from matloom.schedule import Choices
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.tools.interface import random_arrays
 from matloom.tuner.search import Best, Tuning
-from matloom.tuner.study import Cost, Study, runs_of, stages_of
+from matloom.tuner.study import Cost, Study, runs_of, stages_key
 
 #: Largest ratio of the cycles of a first call to those of the default's first call.
 _FIRST_SLOWER = 1.005
@@ -97,7 +97,7 @@ def tune(
     searches = _searches(study, journal, seed)
     done = 0
     for at, search in enumerate(searches):
-        share = _share(budget, begin, at, len(searches))
+        share = _deadline(budget, begin, at, len(searches))
         first = done
 
         def note_progress(count: int, gain: float, first: int = first) -> None:
@@ -127,10 +127,10 @@ def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
 
     Passes that change no stage of the network are not tried.
     """
-    best, stages = study, stages_of(study)
+    best, stages = study, stages_key(study)
     for each in STAGE_PASSES:
         other = replace(best, left_out=best.left_out | {each.__name__})
-        without = stages_of(other)
+        without = stages_key(other)
         if without == stages:
             continue
         note(f"without {each.__name__}")
@@ -150,10 +150,11 @@ def _searches(study: Study, journal: Path, seed: int) -> list[Tuning]:
     ]
 
 
-def _share(budget: Budget, begin: float, position: int, count: int) -> float | None:
-    """Return the time at which the search of a run ends, so that each run gets an equal share.
+def _deadline(budget: Budget, begin: float, position: int, count: int) -> float | None:
+    """Return the deadline of the search for one run, so that each run gets an equal share of time.
 
-    `position` is the index of the run, of `count` in all; returns None if there is no time limit.
+    `begin` is when the first search began. `position` is the index of the run, of `count` in all.
+    Returns None if there is no time limit.
     """
     if budget.until is None:
         return None

@@ -179,7 +179,7 @@ def _build_simulator(run: _Run, step: Step) -> CoveredTransport:
 def _run_coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
     """Run streams directed at missing coverage points until none are missing or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
-    pair = Pair.of(chip, run.verification.config)
+    pair = Pair.start(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)
     start = last_report = time.monotonic()
     end, half = start + run.seconds_for("coverage"), (start, 0)

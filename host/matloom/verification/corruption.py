@@ -16,7 +16,7 @@ from matloom.program.verify import VerifyError, verify_commands
 from matloom.verification.random_programs import RandomProgram
 
 #: Approximate maximum of steps of a corrupted stream; longer ones are drawn again.
-_MOST_STEPS = 60_000
+_MAX_CYCLES = 60_000
 
 _LOOPS = {
     Opcode.LOAD: ("rows", "planes", "row_bytes"),
@@ -34,7 +34,7 @@ def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
     random bytes. Streams that could run very long are drawn again. `instructions` is empty.
     """
     commands = _corrupt(generator, stream.commands)
-    while _count_steps(commands) > _MOST_STEPS:
+    while _count_cycles(commands) > _MAX_CYCLES:
         commands = _corrupt(generator, stream.commands)
     return dataclasses.replace(stream, instructions=(), commands=commands)
 
@@ -68,8 +68,8 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
     return bytes(commands)
 
 
-def _count_steps(commands: bytes) -> int:
-    """Return roughly how many steps all instructions before the first undecodable one take."""
+def _count_cycles(commands: bytes) -> int:
+    """Return roughly how many cycles the instructions before the first undecodable one take."""
     total, offset = 0, 0
     while offset < len(commands):
         try:

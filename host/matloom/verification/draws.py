@@ -85,8 +85,8 @@ def table_bytes(values: dict[str, int], config: Config) -> int:
     return 256 * (config.lanes if values.get("table") == Table.FILL_EACH else 1)
 
 
-def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
-    """Return roughly how many cycles an instruction takes."""
+def estimated_cycles(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
+    """Return roughly how many cycles an instruction with these fields takes."""
     if opcode is Opcode.EXEC:
         tiles = 1
         for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
@@ -154,9 +154,11 @@ def _write_once(
     extent: int,
     byte_distance: int = 1,
 ) -> None:
-    """Set the counts `inner`, `outer` or both to 1, in place, if rows of `extent` bytes overlap.
+    """Set counts of written rows to 1, in place, if rows of `extent` bytes would overlap.
 
-    Within a row, written bytes are `byte_distance` apart, so rows may also interleave.
+    `inner` and `outer` are the fields with the counts of two nested loops over rows; `inner_step`
+    and `outer_step` are those with the distances of rows. Within a row, written bytes are
+    `byte_distance` apart, so rows may also interleave.
     """
 
     def separate(count: str, step: str, size: int) -> bool:
@@ -255,7 +257,7 @@ def _draw_window(generator: random.Random, width: int) -> dict[str, int]:
 
 
 def _draw_paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
-    """Return random fields of a paired window's input, most often with whole blocks in its rows."""
+    """Return random fields for the input of a stride-2 window, most often of whole 2x2 blocks."""
     size = config.paired_bytes
     return {
         "x_step": generator.choice((size, size, 3)),

@@ -10,7 +10,10 @@ from matloom.coverage.sizes import extents
 
 @functools.cache
 def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
-    """Return the body fields that a configuration has, by name."""
+    """Return the fields of an opcode's instructions in a configuration, by name.
+
+    The fields that all instructions have in common are left out.
+    """
     return {item.name: item for item in fields_of(opcode, config)}
 
 
@@ -22,7 +25,7 @@ def count_names(opcode: Opcode, config: Config) -> tuple[str, ...]:
 
 @functools.cache
 def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
-    """Return the names of fields that affect the extents or the duration of an instruction."""
+    """Return the names of fields that affect an instruction's memory ranges or its duration."""
     factors = {
         factor.removesuffix("-1").removesuffix("/2").removesuffix("%2")
         for extent in extents(opcode, config)

@@ -11,7 +11,7 @@ from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
 from matloom.coverage.model import CROSSING, FIRST, LAST, CoverageGoal
 from matloom.coverage.sizes import extent_sizes, largest_fitting
 from matloom.program.verify import overlaps_itself
-from matloom.verification.draws import draw_fields, settle, steps
+from matloom.verification.draws import draw_fields, estimated_cycles, settle
 from matloom.verification.fields import (
     body_fields,
     boundary_value,
@@ -36,7 +36,7 @@ _FETCHED = ("weight_addr", "param_addr")
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Address ranges for the data of random instructions.
+    """Address ranges in which random instructions may read and write.
 
     Members
     -------
@@ -64,7 +64,7 @@ class Space:
 
 
 def random_instruction(
-    generator: random.Random, space: Space, opcode: Opcode, most_steps: int
+    generator: random.Random, space: Space, opcode: Opcode, max_cycles: int
 ) -> dict[str, int]:
     """Return fields of a legal instruction that takes at most about `most_steps` cycles.
 
@@ -75,14 +75,14 @@ def random_instruction(
     while True:
         values = draw_fields(generator, space.config, opcode)
         pinned = _pin_fields(generator, space.config, opcode, values)
-        if _shrink_to_fit(generator, space, opcode, values, pinned, most_steps):
+        if _shrink_to_fit(generator, space, opcode, values, pinned, max_cycles):
             for _attempt in range(4):
                 if _choose_bases(generator, space, opcode, values):
                     return values
 
 
 def instruction_for_goal(
-    generator: random.Random, space: Space, goal: CoverageGoal, most_steps: int
+    generator: random.Random, space: Space, goal: CoverageGoal, max_cycles: int
 ) -> dict[str, int] | None:
     """Return fields of a legal instruction, like `random_instruction`, that satisfy a goal.
 
@@ -97,7 +97,7 @@ def instruction_for_goal(
         # In modes other than i8xi8, a plain field is 0 even if pinned.
         other = bool(wanted.get("mode"))
         pinned = {name for name in wanted if not (other and fields[name].plain)}
-        if _shrink_to_fit(generator, space, opcode, values, pinned, most_steps):
+        if _shrink_to_fit(generator, space, opcode, values, pinned, max_cycles):
             for _again in range(4):
                 placed = _choose_bases(generator, space, opcode, values, goal)
                 if placed and goal.fixed.items() <= values.items():
@@ -135,7 +135,7 @@ def _shrink_to_fit(
     opcode: Opcode,
     values: dict[str, int],
     pinned: set[str],
-    most_steps: int,
+    max_cycles: int,
 ) -> bool:
     """Reduce fields in place until the extents and the duration fit; return whether they do.
 
@@ -145,7 +145,7 @@ def _shrink_to_fit(
 
     def fits(changed: Mapping[str, int]) -> bool:
         candidate = {**values, **changed}
-        if steps(config, opcode, candidate) > most_steps:
+        if estimated_cycles(config, opcode, candidate) > max_cycles:
             return False
         return all(
             size <= end - first
@@ -208,9 +208,10 @@ def _choose_bases(
 
 
 def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | None) -> None:
-    """Let a POST read where it writes, in place; for a goal about its source, write where it reads.
+    """Set the addresses of a POST from the scratchpad so that it overwrites its source.
 
-    In the second case nothing changes if the source does not fit in the range for results.
+    Its source moves to its destination; for a goal about the source, its destination moves
+    to the source, unless that lies outside of the range for results. `values` is changed in place.
     """
     first, end = space.results
     source, pitch = values["source_addr"], values["source_pitch"]

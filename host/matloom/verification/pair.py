@@ -35,7 +35,7 @@ class Pair:
     chip: RtlTransport
 
     @classmethod
-    def of(cls, chip: RtlTransport, config: Config, timeout: float = _TIMEOUT) -> "Pair":
+    def start(cls, chip: RtlTransport, config: Config, timeout: float = _TIMEOUT) -> "Pair":
         """Return a pair in its initial state: a new model, and the chip reset and cleared.
 
         `timeout` is the time limit of a run of the chip in seconds.

@@ -61,7 +61,7 @@ WEIGHTED = {
 }
 
 
-class Instances:
+class RandomOperators:
     """Draws random networks of one operator; equal seeds give equal networks.
 
     With `engine`, attributes are limited to those that the engine supports, and channels range up
@@ -97,7 +97,7 @@ class Instances:
         return self._integer(1, most)
 
     def _matrix(self, rows: int) -> tuple[int, int]:
-        """Return a shape for the input of an operator to which the shape does not matter."""
+        """Return a matrix shape with about `rows` rows, for an operator that works on any shape."""
         return rows, 50
 
     def _kernel(self, most: int) -> tuple[int, int]:

@@ -33,7 +33,7 @@ REGION_BYTES = 6000
 _LARGE_REGION_BYTES = 300_000
 
 #: Approximate maximum of cycles of an instruction.
-_MOST_STEPS = 1500
+_MAX_CYCLES = 1500
 
 #: A limit of cycles within which every opcode has an instruction in any configuration.
 _LEAST_STEPS = 64
@@ -71,9 +71,9 @@ def random_streams(config: Config, seed: int, count: int) -> Iterator[RandomProg
         number = generator.getrandbits(32)
         kind = generator.randrange(40)
         if kind == 0:
-            yield random_stream(number, config, 250, most_steps=60)
+            yield random_stream(number, config, 250, max_cycles=60)
         elif kind == 1:
-            yield random_stream(number, config, 6, most_steps=50_000)
+            yield random_stream(number, config, 6, max_cycles=50_000)
         elif kind == 2:
             yield random_stream(number, config, region_bytes=_LARGE_REGION_BYTES)
         else:
@@ -85,7 +85,7 @@ def random_stream(
     config: Config,
     length: int = 12,
     *,
-    most_steps: int = _MOST_STEPS,
+    max_cycles: int = _MAX_CYCLES,
     region_bytes: int = REGION_BYTES,
 ) -> RandomProgram:
     """Return a legal, hazard-free stream of `length` random instructions.
@@ -101,11 +101,11 @@ def random_stream(
     region_bytes:
         Size in bytes of each region except PROGRAM.
     """
-    return Draw(seed, config, region_bytes).stream(length, most_steps)
+    return Draw(seed, config, region_bytes).stream(length, max_cycles)
 
 
 class Draw:
-    """Draws one random stream.
+    """Draws one random stream of legal instructions without hazards.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ class Draw:
             results=results,
         )
 
-    def stream(self, length: int, most_steps: int) -> RandomProgram:
+    def stream(self, length: int, max_cycles: int) -> RandomProgram:
         """Draw and return the stream; may be called only once."""
         self._begin()
         for _number in range(length):
             (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
-            self._append_random(opcode, most_steps)
-        return self._end(most_steps)
+            self._append_random(opcode, max_cycles)
+        return self._end(max_cycles)
 
     def _begin(self) -> None:
         """Append instructions that fill parts of the scratchpad with noise, and all tables."""
@@ -165,10 +165,10 @@ class Draw:
             address = self.random.randrange(last + 1)
             self._append(Opcode.POST, {**values, "source_addr": address})
 
-    def _end(self, most_steps: int) -> RandomProgram:
+    def _end(self, max_cycles: int) -> RandomProgram:
         """Append STOREs of random parts of the scratchpad and END; return the stream."""
         for region in WRITABLE_REGIONS:
-            self._append_random(Opcode.STORE, most_steps, region)
+            self._append_random(Opcode.STORE, max_cycles, region)
         self.order.end()
         self._strengthen_waits(Opcode.END, share=0.5)
         instructions = tuple(self.order.instructions)
@@ -178,9 +178,9 @@ class Draw:
             regions={region: bytes(contents) for region, contents in self.regions.items()},
         )
 
-    def _append_random(self, opcode: Opcode, most_steps: int, region: Region | None = None) -> None:
+    def _append_random(self, opcode: Opcode, max_cycles: int, region: Region | None = None) -> None:
         # Most instructions are short, so that many fit into a second.
-        budget = max(_LEAST_STEPS, int(most_steps ** self.random.uniform(0.6, 1)))
+        budget = max(_LEAST_STEPS, int(max_cycles ** self.random.uniform(0.6, 1)))
         values = random_instruction(self.random, self._remaining_space(), opcode, budget)
         if region is not None:
             values["region"] = region

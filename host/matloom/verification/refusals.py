@@ -44,10 +44,11 @@ def refusal(config: Config, commands: bytes) -> _Record | None:
 
 
 def altered_instructions(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield commands, each one changed instruction and END, from one legal instruction per opcode.
+    """Yield command buffers of one altered instruction and END.
 
-    Each bit after the opcode is inverted once; as many random pairs of bits are inverted; and each
-    field gets the first and last values of its bits, as signed and as unsigned numbers.
+    They come from one legal instruction of each opcode. Each bit after the opcode is inverted once;
+    as many random pairs of bits are inverted; and each field gets the first and last values of its
+    bits, as signed and as unsigned numbers.
     """
     for instruction in _one_of_each(generator, config):
         raw = pack(instruction)
@@ -81,10 +82,10 @@ def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
 
 
 def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield commands, each one instruction and END, whose extents exceed 32 bits.
+    """Yield command buffers of one instruction and END, whose memory ranges exceed 32 bits.
 
-    The low 32 bits alone would be in range. Large is a count times a step of a transfer, or the
-    product of three counts of an EXEC, which is its number of accumulator entries.
+    The low 32 bits of the extents alone would be in range. The large product is a count times a
+    step of a transfer, or three counts of an EXEC: its number of accumulator entries.
     """
     for instruction in _one_of_each(generator, config):
         if instruction.opcode is Opcode.EXEC:

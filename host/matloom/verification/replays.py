@@ -106,7 +106,7 @@ def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[s
     )
     chip = _Traced(config, None, 0)
     try:
-        body(Pair.of(chip, config))
+        body(Pair.start(chip, config))
     # Whatever a check raises is its failure: a mismatch, a fault, a time-out.
     except Exception as error:
         if waves is None:
@@ -119,7 +119,7 @@ def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[s
     say(f"once more, with waves of run {chip.runs}")
     chip = _Traced(config, waves, chip.runs)
     try:
-        body(Pair.of(chip, config))
+        body(Pair.start(chip, config))
     finally:
         chip.close()
 
@@ -136,7 +136,7 @@ def _steered_check(
     A steered stream depends on what earlier ones have covered, so these are run first.
     """
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failure.seed)
-    coverage, pair = Coverage(config), Pair.of(chip, config)
+    coverage, pair = Coverage(config), Pair.start(chip, config)
     chip.coverage = coverage
     for number, steered in enumerate(steered_streams(coverage, failure.seed)):
         if number == failure.number:

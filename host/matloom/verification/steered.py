@@ -19,7 +19,7 @@ _MAX_GOALS = 24
 
 #: Approximate limits of cycles of an instruction for a goal: the one to try first, and a higher one
 #: that is enough for the largest value of any count.
-_FEW_STEPS, _MOST_STEPS = 1500, 200_000
+_FEW_STEPS, _MAX_CYCLES = 1500, 200_000
 
 #: Approximate maximum of cycles of the second and of the first instruction of a pair.
 _SHORT, _LONG = 64, 4000
@@ -33,7 +33,10 @@ _FAR_LENGTH = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Steered:
-    """A stream, and the kind of stall of external memory to run it with, one of `STALLS`."""
+    """A random stream aimed at missing coverage points, and how external memory is to stall.
+
+    `stall` is one of `STALLS`.
+    """
 
     stream: RandomProgram
     stall: str
@@ -67,7 +70,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
             case "flight":
                 stream = _stream_of_pairs(number, coverage, lacks["flight"])
             case "wait":
-                stream = random_stream(number, coverage.config, _FAR_LENGTH, most_steps=_SHORT)
+                stream = random_stream(number, coverage.config, _FAR_LENGTH, max_cycles=_SHORT)
             case _:
                 stream = random_stream(number, coverage.config)
         yield Steered(stream=stream, stall=stall)
@@ -124,7 +127,7 @@ class _SteeredDraw(Draw):
         for point, goal in goals.items():
             if granted == _MAX_GOALS:
                 break
-            if point not in reached and self._append_for_goal(goal, _MOST_STEPS, reached, point):
+            if point not in reached and self._append_for_goal(goal, _MAX_CYCLES, reached, point):
                 granted += 1
         return self._end(_SHORT)
 
@@ -137,7 +140,7 @@ class _SteeredDraw(Draw):
         return self._end(_SHORT)
 
     def _append_for_goal(
-        self, goal: CoverageGoal, most_steps: int, reached: set[str], point: str
+        self, goal: CoverageGoal, max_cycles: int, reached: set[str], point: str
     ) -> bool:
         """Append an instruction for a goal; return False if none is found.
 
@@ -152,7 +155,7 @@ class _SteeredDraw(Draw):
                 return False
             goal = CoverageGoal(**{**vars(goal), "fixed": {**goal.fixed, **free}})
         room, values = self._remaining_space(), None
-        for budget in (min(most_steps, _FEW_STEPS), most_steps):
+        for budget in (min(max_cycles, _FEW_STEPS), max_cycles):
             values = values or instruction_for_goal(self.random, room, goal, budget)
         if values is None:
             return False

@@ -84,7 +84,7 @@ def _run(check: Check) -> CheckOutcome:
     chip.coverage = Coverage(check.config)
     counts, error, lines = Counter[str](), "", list[str]()
     try:
-        counts = CHECKS[check.name](Pair.of(chip, check.config), check.seed)
+        counts = CHECKS[check.name](Pair.start(chip, check.config), check.seed)
         chip.count()
     except Exception as failed:  # A faulty chip may raise anything.
         error = f"{type(failed).__name__}: {failed}"

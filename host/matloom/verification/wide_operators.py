@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from matloom.ir.graph import Graph, Op, Tensor
 from matloom.ir.work import macs
-from matloom.verification.random_operators import KINDS, WEIGHTED, Instances
+from matloom.verification.random_operators import KINDS, WEIGHTED, RandomOperators
 
 Item = TypeVar("Item")
 
@@ -42,7 +42,7 @@ _ELEMENTS, _ROWS = 8_000, 257
 _MAX_MACS = 1_000_000
 
 
-class WideOperators(Instances):
+class WideOperators(RandomOperators):
     """Draws networks like `Instances`, for the engine, with one wide quantity and small others.
 
     Wide axis lengths, channels, kernels, strides and dilations reach the limits of their fields,
@@ -67,8 +67,8 @@ class WideOperators(Instances):
         self._left = self._integer(0, 3)
         return super().make(op)
 
-    def _is_turn(self, quantity: str) -> bool:
-        """Return whether `quantity` is to be wide this time; True at most once per network."""
+    def _is_wide(self, quantity: str) -> bool:
+        """Return whether this draw of `quantity` is the wide one; True at most once per network."""
         if self._wide != quantity:
             return False
         self._left -= 1
@@ -78,10 +78,10 @@ class WideOperators(Instances):
         return values[self._integer(0, len(values) - 1)]
 
     def _length(self, most: int) -> int:
-        return self._any_of(_LENGTHS) if self._is_turn("length") else self._integer(1, min(most, 4))
+        return self._any_of(_LENGTHS) if self._is_wide("length") else self._integer(1, min(most, 4))
 
     def _channels(self, most: int) -> int:
-        return self._any_of(_LENGTHS) if self._is_turn("channels") else self._integer(1, 9)
+        return self._any_of(_LENGTHS) if self._is_wide("channels") else self._integer(1, 9)
 
     def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
         *rows, last = super()._shape(rank, longest)

@@ -12,7 +12,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.tools.compare import random_inputs
 from matloom.verification.random_layers import random_layer
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 def test_programs_are_whole(seed):
@@ -52,7 +52,7 @@ def test_tensors_of_a_region_do_not_overlap():
 
 
 def test_a_constant_is_broadcast_to_the_shape_of_each_result():
-    draw = Instances(0, engine=True)
+    draw = RandomOperators(0, engine=True)
     tensors = {
         number: draw._tensor(f"t{number}", shape)
         for number, shape in enumerate([(2, 3), (2, 5), (2, 1), (2, 3), (2, 5)])

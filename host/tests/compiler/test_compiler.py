@@ -26,7 +26,7 @@ from matloom.program import EngineStep, Program
 from matloom.schedule import DoesNotFit, schedule_segment
 from matloom.tools.compare import random_inputs
 from matloom.verification.random_layers import random_layer
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 
 DEFAULT_MODELS = Path(__file__).parents[4] / "shared" / "models"
 MODELS = Path(os.environ.get("MATLOOM_MODELS", DEFAULT_MODELS))
@@ -113,7 +113,7 @@ NOT_FLOAT = (Op.BATCH_MATMUL, Op.QUANTIZE, Op.DEQUANTIZE)
     ],
 )
 def test_single_operators_run_wherever_they_fit(dtype, op, seed):
-    instances = Instances([seed, *op.encode()], dtype)
+    instances = RandomOperators([seed, *op.encode()], dtype)
     for _ in range(3):
         graph = instances.make(op)
         given = random_inputs(graph, seed)

@@ -22,7 +22,7 @@ from matloom.select.constant import Constant
 from matloom.select.layout.dense import Dense
 from matloom.select.stage import ArrayStage, VectorStage
 from matloom.verification.random_layers import random_layer
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 
 SMALL = PRESETS["small"]
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
@@ -65,7 +65,7 @@ def test_layers_in_random_tiles_keep_every_rule(config, monkeypatch, seed):
 @pytest.mark.parametrize("op", KINDS)
 def test_operators_keep_every_rule(op, monkeypatch, seed):
     monkeypatch.setenv("MATLOOM_VERIFY", "1")
-    draw = Instances([seed, *op.encode()], "int8")
+    draw = RandomOperators([seed, *op.encode()], "int8")
     compile_unchecked(draw.make(op), EVERYTHING, CompileOptions())
 
 

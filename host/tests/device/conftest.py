@@ -69,6 +69,6 @@ def pair(request, open_chip):
     config = CONFIGS[request.param]
     chip = open_chip(config)
     stray = chip.stray_accesses
-    devices = Pair.of(chip, config)
+    devices = Pair.start(chip, config)
     yield devices
     assert chip.stray_accesses == stray

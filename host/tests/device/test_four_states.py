@@ -78,14 +78,14 @@ def test_the_digits_network(chip):
 
 @pytest.mark.slow
 def test_random_streams(chip, seed):
-    ran = defined(chip, lambda each: check_streams(Pair.of(each, CONFIG, TIMEOUT), seed, 40))
+    ran = defined(chip, lambda each: check_streams(Pair.start(each, CONFIG, TIMEOUT), seed, 40))
     assert ran["streams"] == 40
 
 
 @pytest.mark.slow
 def test_corrupted_streams(chip, seed):
     ran = defined(
-        chip, lambda each: check_corrupted_streams(Pair.of(each, CONFIG, TIMEOUT), seed, 8)
+        chip, lambda each: check_corrupted_streams(Pair.start(each, CONFIG, TIMEOUT), seed, 8)
     )
     assert ran["faults"] > 1
 
@@ -131,7 +131,7 @@ class Mutant(FourStateTransport):
 def noticed(transport):
     """Return the outputs that are undefined in some random streams."""
     with contextlib.suppress(DeviceError, OSError, MismatchError):
-        check_streams(Pair.of(transport, CONFIG, TIMEOUT), 0, 5)
+        check_streams(Pair.start(transport, CONFIG, TIMEOUT), 0, 5)
     return {each.output for each in transport.undefined}
 
 

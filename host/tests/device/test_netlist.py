@@ -33,7 +33,7 @@ def same(chips, use):
     for chip in chips:
         before = chip.elapsed
         chip.start_digest()
-        results = use(Pair.of(chip, CONFIG))
+        results = use(Pair.start(chip, CONFIG))
         shown.append((results, chip.elapsed - before, chip.digest))
     assert shown[0] == shown[1]
     assert shown[0][1] > 1000

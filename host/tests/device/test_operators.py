@@ -11,7 +11,7 @@ from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 from matloom.verification.wide_operators import WINDOWED, WideOperators
 
 OPERATORS = sorted(ENGINE & KINDS.keys())
@@ -57,7 +57,7 @@ def check(pair, graph, number, seed):
 def test_operators(pair, numbers, seed):
     for number in numbers:
         op = OPERATORS[number % len(OPERATORS)]
-        check(pair, Instances([seed, number], engine=True).make(op), number, seed)
+        check(pair, RandomOperators([seed, number], engine=True).make(op), number, seed)
 
 
 @pytest.mark.slow
@@ -65,7 +65,9 @@ def test_operators(pair, numbers, seed):
 def test_operators_of_words(pair, seed):
     """int16 data with int8 weights, with 64-bit and 32-bit sums."""
     for number in range(48):
-        graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
+        graph = RandomOperators([seed, number], "int16", engine=True).make(
+            WORDS[number % len(WORDS)]
+        )
         program = check(pair, graph, number, seed)
         assert [type(step) for step in program.steps] == [EngineStep]
 

@@ -51,7 +51,7 @@ def without(pair, open_chip):
     """Return the same engine without parity."""
     config = dataclasses.replace(pair.config, parity=0)
     assert config == PRESETS["nano"]
-    return Pair.of(open_chip(config), config)
+    return Pair.start(open_chip(config), config)
 
 
 @on_both

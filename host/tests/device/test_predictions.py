@@ -13,7 +13,7 @@ from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 
 #: Operators whose int16 form the engine runs.
 INT16 = (
@@ -24,7 +24,7 @@ INT16 = (
 OPERATORS = {"int8": sorted(ENGINE & KINDS.keys()), "int16": INT16}
 
 
-class LargeLayers(Instances):
+class LargeLayers(RandomOperators):
     """Random operators of up to 60,000 elements, long enough for predictions to be wrong."""
 
     def __init__(self, seed, dtype):

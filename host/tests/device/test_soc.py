@@ -14,7 +14,7 @@ from matloom.device.link_transport import LinkTransport
 from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.soc import IMAGE_BYTES, SOC_CLOCK_HZ, SocChip, SocTerminal
 from matloom.runtime import load as load_network
-from matloom.toolchain.soc_firmware import image, link_server
+from matloom.toolchain.soc_firmware import compile_image, link_server
 
 pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
 pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")
@@ -38,7 +38,7 @@ def lines(cpu):
     """Return the numbers that the check program prints, by name."""
     said = b""
     with SocChip(CONFIG, MEMORY_BYTES, cpu=cpu) as chip:
-        chip.load(image(("tests/soc_check.c",)))
+        chip.load(compile_image(("tests/soc_check.c",)))
         started = chip.cycles
         while not said.endswith(b"\nend\n"):
             assert chip.cycles < started + 1_000_000, said

@@ -24,7 +24,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import EmitError, emit_c, write_c
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.oracles import micro
 from support.quantised_onnx import QuantisedFile, expected
 
@@ -401,14 +401,14 @@ def test_gather(dtype, axis, index, build, tmp_path):
 
 
 def test_an_operator_without_a_kernel_is_named():
-    graph = Instances([11, 7], "uint8").make(Op.MUL)
+    graph = RandomOperators([11, 7], "uint8").make(Op.MUL)
     program = compile_network(graph, "nano", check="none")
     with pytest.raises(EmitError, match="there is none for MUL from uint8 to uint8"):
         emit_c(program, "net")
 
 
 def test_operators_of_a_reference_interpreter_are_named():
-    graph = Instances([11, 7], "int8").make(Op.TANH)
+    graph = RandomOperators([11, 7], "int8").make(Op.TANH)
     file = len(graph.tensors)
     node = whole_network_node(
         ["TANH"], "a test", (*graph.inputs, file), graph.outputs, INTERPRETERS

@@ -16,7 +16,7 @@ from matloom import cli
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
@@ -323,7 +323,7 @@ def mistakes(tmp_path_factory):
     """Return wrong arguments, each with words that the message must contain."""
     tmp_path = tmp_path_factory.mktemp("mistakes")
     unsupported = tmp_path / "mul.tflite"
-    unsupported.write_bytes(write_tflite(Instances([11, 7], "uint8").make(Op.MUL)))
+    unsupported.write_bytes(write_tflite(RandomOperators([11, 7], "uint8").make(Op.MUL)))
     (tmp_path / "file").write_text("in the way")
     program = tmp_path / "digits.mloom"
     arguments = ["compile", str(NETWORK), "--config", "nano", "-o", str(program)]

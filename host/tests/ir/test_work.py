@@ -6,7 +6,7 @@ from matloom import frontend
 from matloom.ir.attributes import TransposeConv
 from matloom.ir.graph import Op
 from matloom.ir.work import macs
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_networks(models, network, count):
 
 
 def test_transposed_convolution():
-    instances = Instances(0)
+    instances = RandomOperators(0)
     inputs = [instances._tensor("in", (1, 4, 5, 2)), instances._weights((3, 2, 3, 2), 0)]
     attributes = TransposeConv(size=(5, 7))
     graph = instances.network(Op.TRANSPOSE_CONV, inputs, attributes)

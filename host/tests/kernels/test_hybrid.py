@@ -9,12 +9,12 @@ from matloom import frontend
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 def instance(op, seed):
     """Return a float32 layer whose weights are int8 instead."""
-    graph = Instances(seed, "float32").make(op)
+    graph = RandomOperators(seed, "float32").make(op)
     shape = graph.tensors[1].shape
     data = np.random.default_rng(seed).integers(-127, 128, shape, np.int8)
     quantisation = Quantisation(scale=(float(np.float32(0.013)),), zero_point=(0,))

@@ -11,7 +11,7 @@ from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
 from matloom.tools.compare import compare, random_inputs
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 
 pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
 
@@ -49,7 +49,7 @@ FLOAT_CASES = [op for op in KINDS if op not in (*NEAR, *CONVERSIONS)]
 
 def check(dtype, op, count, seed):
     """Compare instances; each must also survive a round trip through its file."""
-    instances = Instances([seed, *op.encode()], dtype)
+    instances = RandomOperators([seed, *op.encode()], dtype)
     variety = 0
     for number in range(count):
         graph = instances.make(op)
@@ -84,7 +84,7 @@ def test_float_kernel_equals_the_reference(op, seed):
 
 @pytest.mark.parametrize("op", NEAR)
 def test_float_kernel_is_near_the_reference(op, seed):
-    instances = Instances([seed, *op.encode()], "float32")
+    instances = RandomOperators([seed, *op.encode()], "float32")
     for number in range(FEW):
         graph = instances.make(op)
         content = write_tflite(graph)
@@ -101,7 +101,9 @@ def test_float_kernel_is_near_the_reference(op, seed):
 
 def test_quantize_saturates_what_is_not_finite():
     quantisation = Quantisation(scale=(0.5,), zero_point=(3,))
-    graph = Instances(0).network(Op.QUANTIZE, [Tensor(name="in", shape=(4,), dtype="float32")])
+    graph = RandomOperators(0).network(
+        Op.QUANTIZE, [Tensor(name="in", shape=(4,), dtype="float32")]
+    )
     output = Tensor(name="out", shape=(4,), dtype="int8", quantisation=quantisation)
     graph = replace(graph, tensors={**graph.tensors, 1: output})
     given = np.array([np.inf, -np.inf, np.nan, 1e30], np.float32)

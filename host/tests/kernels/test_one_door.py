@@ -30,7 +30,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.reference import InterpreterError
 from matloom.tools.explain import explain
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.oracles import litert, micro, micro_session
 
 runtime = pytest.importorskip(
@@ -150,7 +150,7 @@ def test_concatenation_of_other_scales(dtype, axis):
 
 def test_scales_along_another_axis():
     """Scales along the input channels, where there are as many as outputs."""
-    instances = Instances([5, 1])
+    instances = RandomOperators([5, 1])
     attributes = Conv2D()
     given = [instances._tensor("x", (1, 5, 5, 4)), instances._weights((4, 2, 2, 4), 0)]
     model = unpack(instances.network(Op.CONV_2D, given, attributes))
@@ -198,7 +198,7 @@ def test_conversions_along_an_axis(op):
 
 @pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
 def test_one_zero_point_for_many_scales(op):
-    model = unpack(Instances([5, 1]).make(op))
+    model = unpack(RandomOperators([5, 1]).make(op))
     weights = next(item for item in model.subgraphs[0].tensors if item.name == b"weights")
     weights.quantization.scale = np.full(weights.shape[0], 0.01, np.float32)
     weights.quantization.zeroPoint = np.zeros(1, np.int64)
@@ -218,13 +218,13 @@ WITHOUT_OPTIONS = {
 @pytest.mark.parametrize("dtype", ["int8", "float32"])
 @pytest.mark.parametrize("op", WITHOUT_OPTIONS)
 def test_absent_option_tables(op, dtype):
-    graph = Instances([5, 3], dtype).make(op)
+    graph = RandomOperators([5, 3], dtype).make(op)
     if op is Op.CONCATENATION:
         parts = [replace(graph.tensors[0], shape=(2, 3), name=name) for name in "ab"]
         made = replace(graph.tensors[graph.outputs[0]], shape=(4, 3))
         graph = one(op, parts, made, Axis(axis=0))
     if isinstance(graph.nodes[0].attributes, Reduce):
-        graph = Instances([5, 3], dtype)
+        graph = RandomOperators([5, 3], dtype)
         axes = Reduce(axes=(1,), keep_dims=False)
         graph = graph.network(op, [graph._tensor("x", (2, 5, 3))], axes)
     model = unpack(graph)
@@ -239,7 +239,7 @@ def test_absent_option_tables(op, dtype):
 @pytest.mark.parametrize("op", [Op.AVERAGE_POOL_2D, Op.DEPTHWISE_CONV_2D])
 def test_absent_option_tables_that_say_nothing(op):
     """TensorFlow Lite Micro leaves the output uninitialised."""
-    model = unpack(Instances([5, 3]).make(op))
+    model = unpack(RandomOperators([5, 3]).make(op))
     model.subgraphs[0].operators[0].builtinOptions = None
     model.subgraphs[0].operators[0].builtinOptionsType = 0
     with pytest.raises(InterpreterError, match=rf"{op} must run on a reference interp.*Options, n"):
@@ -282,7 +282,7 @@ def test_a_pool_declared_with_other_axes(shape):
 
 
 def adding(shape=(1, 4)):
-    arithmetic = Instances([5, 4]).make(Op.ADD).nodes[0].attributes
+    arithmetic = RandomOperators([5, 4]).make(Op.ADD).nodes[0].attributes
     none = replace(arithmetic, activation=Activation.NONE)
     return one(Op.ADD, [tensor("a", shape), tensor("b", shape)], tensor("y", shape, 0.1), none)
 
@@ -290,7 +290,7 @@ def adding(shape=(1, 4)):
 @pytest.mark.parametrize("zeros", [1, 0], ids=["one zero point", "no zero points"])
 def test_scales_without_zero_points_for_litert(zeros):
     """Only LiteRT runs an output of another rank, but it needs as many zero points as scales."""
-    graph = Instances([5, 1]).make(Op.DEPTHWISE_CONV_2D)
+    graph = RandomOperators([5, 1]).make(Op.DEPTHWISE_CONV_2D)
     whole = unpack(graph)
     weights = whole.subgraphs[0].tensors[1]
     weights.quantization.scale = np.full(weights.shape[3], 0.01, np.float32)
@@ -345,7 +345,7 @@ def test_an_output_scale_of_almost_nothing(scale):
 
 
 def test_zeros_with_a_scale_of_zero():
-    graph = Instances([5, 1]).make(Op.FULLY_CONNECTED)
+    graph = RandomOperators([5, 1]).make(Op.FULLY_CONNECTED)
     weights = graph.tensors[1]
     quantisation = Quantisation(scale=(0.0,), zero_point=(0,))
     zeros = replace(weights, data=np.zeros_like(weights.data), quantisation=quantisation)
@@ -398,7 +398,7 @@ def moved_outside(graph, *, beyond=0):
 
 @pytest.mark.parametrize("op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED])
 def test_buffers_outside(op):
-    graph = Instances([5, 6]).make(op)
+    graph = RandomOperators([5, 6]).make(op)
     content, inside = moved_outside(graph), write_tflite(graph)
     program = matloom.compile(content, "nano")
     with matloom.load(program, device="model") as session:
@@ -422,7 +422,7 @@ def test_buffers_outside_for_an_interpreter():
 
 @pytest.mark.parametrize("beyond", [16, 2**20, 2**60])
 def test_buffers_beyond_the_file(beyond):
-    graph = Instances([5, 6]).make(Op.FULLY_CONNECTED)
+    graph = RandomOperators([5, 6]).make(Op.FULLY_CONNECTED)
     with pytest.raises(ModelError, match=r"must have its data within the file's \d+ bytes, not"):
         frontend.load(moved_outside(graph, beyond=beyond))
 
@@ -684,7 +684,7 @@ def test_sparse_weights(densify):
 
 @pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
 def test_spare_bytes_after_constants(op):
-    graph = Instances([5, 6]).make(op)
+    graph = RandomOperators([5, 6]).make(op)
     model = unpack(graph)
     for buffer in model.buffers:
         if buffer.data is not None and len(buffer.data):

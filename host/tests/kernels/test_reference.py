@@ -18,7 +18,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.kernels.reference import InterpreterError, ReferenceRun
 from matloom.tools.compare import random_inputs
 from matloom.tools.explain import explain
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -188,7 +188,7 @@ def test_operators_that_no_interpreter_runs(monkeypatch):
 def test_operators_that_only_litert_runs(seed):
     """Float activations with int8 weights of per-channel scales; LiteRT quantises activations."""
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
-    instances = Instances([seed, 1], "float32")
+    instances = RandomOperators([seed, 1], "float32")
     graph = instances.make(Op.CONV_2D)
     while len(graph.nodes[0].inputs) < 3 or graph.tensors[1].shape[0] < 2:
         graph = instances.make(Op.CONV_2D)
@@ -210,7 +210,7 @@ def test_operators_that_only_litert_runs(seed):
 
 def test_groups_of_channels(seed):
     """Two groups, each compared with a separate convolution."""
-    instances = Instances([seed, 3])
+    instances = RandomOperators([seed, 3])
     attributes = Conv2D()
     given = instances._tensor("in", (1, 5, 5, 4))
     whole = instances.network(Op.CONV_2D, [given, instances._weights((6, 3, 3, 4), 0)], attributes)
@@ -231,7 +231,7 @@ def test_groups_of_channels(seed):
 
 @pytest.mark.parametrize("op", [Op.LOGISTIC, Op.TANH])
 def test_sixteen_bit_activations(op, seed):
-    graph = Instances([seed, 2]).make(op)
+    graph = RandomOperators([seed, 2]).make(op)
     tensors = dict(graph.tensors)
     # Outputs of 16 bits have this scale.
     for number, scale in ((0, tensors[0].scale / 256), (*graph.outputs, 2**-15)):

@@ -12,7 +12,7 @@ from matloom.ir.text import to_text
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 from support.unsigned import as_unsigned, unsigned
 
 #: Rounded once or from zero, or by a table of floats: equal to LiteRT's but not to int8's.
@@ -25,7 +25,7 @@ ALIKE = [op for op in KINDS if op not in (*OWN, *ABSENT, Op.QUANTIZE, Op.DEQUANT
 
 @pytest.mark.parametrize("op", ALIKE)
 def test_kernel_equals_that_of_int8(op, seed):
-    instances = Instances([seed, *op.encode()])
+    instances = RandomOperators([seed, *op.encode()])
     for number in range(20):
         graph = instances.make(op)
         other = as_unsigned(graph, lambda weights: weights.zero_point + 128)
@@ -68,7 +68,7 @@ def compared(graph, seed):
 @pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("op", [op for op in KINDS if op not in WITHOUT])
 def test_kernel_equals_litert(op, seed):
-    instances = Instances([seed, *op.encode()], "uint8")
+    instances = RandomOperators([seed, *op.encode()], "uint8")
     assert sum(compared(instances.make(op), seed + number) for number in range(40)) > 0
 
 
@@ -84,7 +84,7 @@ def test_products_of_scales_are_rounded_as_litert_does(op):
     """Some sums are a tie by one rule, and below a tie by the other."""
     taken = 0
     for number in range(60):
-        graph = Instances([7, number, *op.encode()], "uint8").make(op)
+        graph = RandomOperators([7, number, *op.encode()], "uint8").make(op)
         (node,), tensors = graph.nodes, dict(graph.tensors)
         for at, scale in zip((*node.inputs[:2], node.output), (*TIE, 2**-3), strict=True):
             zero = tensors[at].quantisation.zero_point

@@ -18,7 +18,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
 from matloom.program.instruction_table import unpack_all
 from matloom.verification.random_layers import random_layer
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 from support.mutant_cases import cases
 
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
@@ -61,7 +61,7 @@ def test_random_layers_with_random_tilings_are_proven(preset, seed):
     ],
 )
 def test_every_operator_of_the_engine_is_proven(dtype, op, seed):
-    graph = Instances([seed, *op.encode()], dtype).make(op)
+    graph = RandomOperators([seed, *op.encode()], dtype).make(op)
     for config in (EVERYTHING, load_config("nano+tables=0+products=1")):
         proven, operators = check_meaning(*compiled(graph, config))
         assert proven == operators

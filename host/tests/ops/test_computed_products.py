@@ -9,7 +9,7 @@ import pytest
 from matloom import ops
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.oracles import micro
 
 
@@ -17,7 +17,7 @@ from support.oracles import micro
 def test_equal_to_the_reference(number, seed):
     """Only the ratio of the scales counts: with a first scale of 1, ratios are exact in float32."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    graph = Instances([seed, number, 3]).make(Op.BATCH_MATMUL)
+    graph = RandomOperators([seed, number, 3]).make(Op.BATCH_MATMUL)
     left, right, output = (graph.tensors[at] for at in range(3))
     one = replace(left.quantisation, scale=(1.0,))
     graph = replace(graph, tensors={**graph.tensors, 0: replace(left, quantisation=one)})

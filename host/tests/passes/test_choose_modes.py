@@ -8,7 +8,7 @@ from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.passes.choose_modes import choose_modes
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def names(graph, modes):
 def test_all_layers(digits):
     layers = names(digits, choose_modes(digits, "i8xi4"))
     assert layers == dict.fromkeys(("stem", "inner", "outer", "wide", "logits"), "i8xi4")
-    dense = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    dense = RandomOperators(0, "float32").make(Op.FULLY_CONNECTED)
     assert list(choose_modes(dense, "fp16").values()) == ["fp16"]
 
 

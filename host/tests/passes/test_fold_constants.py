@@ -8,12 +8,12 @@ import matloom
 from matloom.ir.graph import Node, Op, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.passes.fold_constants import fold_constants
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 def half_precision():
     """Return a dense layer with weights from a DEQUANTIZE, and the same layer without it."""
-    graph = Instances(3, "float32").make(Op.FULLY_CONNECTED)
+    graph = RandomOperators(3, "float32").make(Op.FULLY_CONNECTED)
     weights = graph.tensors[1].data.astype(np.float16)
     last = max(graph.tensors) + 1
     kept = Tensor(name="half", shape=weights.shape, dtype="float16", data=weights)
@@ -45,7 +45,7 @@ def test_folded_networks_run():
 
 
 def test_a_result_may_be_constant():
-    graph = Instances(1, "float32").make(Op.RELU)
+    graph = RandomOperators(1, "float32").make(Op.RELU)
     data = np.array([-1, 2], np.float32)
     constant = Tensor(name="constant", shape=(2,), dtype="float32", data=data)
     made = Tensor(name="made", shape=(2,), dtype="float32")

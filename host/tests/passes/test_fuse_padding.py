@@ -15,14 +15,14 @@ from matloom.kernels.interpreter import interpret
 from matloom.passes import run_passes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.runtime import load
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 STEPS = Conv2D(stride=(2, 2))
 
 
 def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None, dtype="int8"):
     """Return a PAD of a 6x7 image and a convolution of stride 2 after it."""
-    instances = Instances(0, dtype)
+    instances = RandomOperators(0, dtype)
     image = instances._tensor("image", (1, 6, 7, 5))
     pad = instances.network(Op.PAD, [image], Pad(before=before, after=after, value=value))
     padded = replace(pad.tensors[1], name="padded")

@@ -20,7 +20,7 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.passes.signed_bytes import ALIKE, as_signed, store_signed_bytes
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 from support.chain import exact_programs, executes
 
 LAYERS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)
@@ -31,7 +31,7 @@ CONVERTED = [op for op in KINDS if op in (*ALIKE, *LAYERS, Op.AVERAGE_POOL_2D, *
 @pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("op", CONVERTED)
 def test_operators_on_int8_have_the_same_results(op, seed):
-    instances, converted = Instances([seed, *op.encode()], "uint8"), 0
+    instances, converted = RandomOperators([seed, *op.encode()], "uint8"), 0
     for number in range(30):
         graph = instances.make(op)
         other = as_signed(graph)

@@ -12,7 +12,7 @@ from matloom.arch.program_file import CONFIGURATION_FIELDS, FILE_LIMIT
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.program import Program, ProgramError, Verdict
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 from support.file_cases import NOT_UNSIGNED
 from support.file_edits import FileParts
 
@@ -57,7 +57,7 @@ def test_equal_programs_give_equal_bytes(small_product, program):
 def test_round_trip_of_attributes():
     """Every kind of attribute, in operators that the engine does not run but for one."""
     for number, op in enumerate(KINDS):
-        graph = Instances([5, number], NOT_UNSIGNED.get(op, "uint8")).make(op)
+        graph = RandomOperators([5, number], NOT_UNSIGNED.get(op, "uint8")).make(op)
         program = compile_network(graph, PRESETS["nano"])
         found = Program.from_bytes(program.to_bytes())
         assert found == program, op

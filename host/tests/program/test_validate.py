@@ -14,7 +14,7 @@ from matloom.ir.attributes import Reference
 from matloom.ir.graph import Op
 from matloom.program import Binding, Program, ProgramError, Quantised
 from matloom.program.validate import validate
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 NANO = PRESETS["nano"]
 
@@ -62,7 +62,7 @@ def test_bindings(digits):
 
 
 def test_bindings_share_all_bytes_or_none():
-    graph = Instances([3, 1], "int8", engine=True).make(Op.MAXIMUM)
+    graph = RandomOperators([3, 1], "int8", engine=True).make(Op.MAXIMUM)
     program = compile_network(product_graph(64, 64, 64), NANO)
     (given,) = program.steps[0].inputs
     twin = replace(program.tensors[0], name="twin")
@@ -123,7 +123,7 @@ def test_tensors(digits):
 @pytest.fixture(scope="module")
 def hosted():
     """Return a program with one layer on the host, with scaled constants."""
-    graph = Instances([4, 4], "uint8").make(Op.TRANSPOSE_CONV)
+    graph = RandomOperators([4, 4], "uint8").make(Op.TRANSPOSE_CONV)
     return compile_network(graph, NANO)
 
 
@@ -190,7 +190,7 @@ def test_host_steps(digits):
 
 
 def test_layers_that_only_the_engine_runs():
-    graph = Instances([4, 4], "float32").make(Op.FULLY_CONNECTED)
+    graph = RandomOperators([4, 4], "float32").make(Op.FULLY_CONNECTED)
     program = compile_network(graph, NANO)
     given = replace(program.tensors[0], dtype="uint16")
     assert program.inputs == (program.tensors[0],)
@@ -202,7 +202,7 @@ def test_layers_that_only_the_engine_runs():
 
 def test_references():
     values = asdict(Reference(operators=("X",), reasons=("",)))
-    program = compile_network(Instances([4, 4], "uint8").make(Op.RELU), NANO)
+    program = compile_network(RandomOperators([4, 4], "uint8").make(Op.RELU), NANO)
     step = replace(program.steps[0], operator="REFERENCE", attributes=values)
     refused(replace(program, steps=(step,)), "must have a model file of uint8 as its last input")
 
@@ -225,7 +225,7 @@ def test_runnable_files_are_accepted(digits):
 
 
 def test_a_tensor_may_be_read_twice():
-    graph = Instances([4, 4], "uint8").make(Op.RELU)
+    graph = RandomOperators([4, 4], "uint8").make(Op.RELU)
     program = compile_network(graph, NANO)
     (step,) = program.steps
     double = with_step(

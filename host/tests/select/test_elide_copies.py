@@ -11,7 +11,7 @@ from matloom.ir.graph import Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 #: Of all data, as a concatenation asks for.
 SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
@@ -22,7 +22,7 @@ class Network(GraphBuilder):
 
     def __init__(self, seed, shape):
         super().__init__("joined")
-        self.instances = Instances(seed)
+        self.instances = RandomOperators(seed)
         self.input("input", shape, "int8", SCALE)
 
     def convolution(self, source, outputs, kernel=3):

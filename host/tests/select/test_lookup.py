@@ -14,7 +14,7 @@ from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.select.lookup import table_of
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.instructions import instructions
 
 CONFIG = PRESETS["reference"]
@@ -30,7 +30,7 @@ class Network(GraphBuilder):
 
     def __init__(self, seed=0):
         super().__init__("tables")
-        self.instances = Instances(seed)
+        self.instances = RandomOperators(seed)
         self.input("input", SHAPE, "int8", SCALE)
 
     def unary(self, op, source):

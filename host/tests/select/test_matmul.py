@@ -20,7 +20,7 @@ from matloom.runtime import load
 from matloom.select.operators import stages_of
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import MicroReference
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 NANO = PRESETS["nano"]
 SUBTRACTING = replace(NANO, zero_points=1)
@@ -350,7 +350,7 @@ def test_chip_equals_the_reference(name, knobs, seed):
     driver = open_device("rtl", config)
     try:
         for number in range(12):
-            graph = Instances([seed, number], engine=True).make(Op.BATCH_MATMUL)
+            graph = RandomOperators([seed, number], engine=True).make(Op.BATCH_MATMUL)
             check(graph, driver, config)
         check(product((64, 64), (64, 64), (-128, 5)), driver, config)
         check(layer_and_product(64, True), driver, config)

@@ -28,7 +28,7 @@ from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import MicroReference
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 #: Instances of each operator, in turn for each configuration: more than 20,000 in all.
 FEW, MANY = range(12), range(12, 652)
@@ -87,7 +87,7 @@ def run(graph, config, inputs, tiling_seed=None, resident=None):
 
 def check(op, seed, number, dtype="int8", configs=CONFIGS):
     """Compare an instance with the reference kernels; return whether it ran where expected."""
-    graph = Instances([seed, number, *op.encode()], dtype, engine=True).make(op)
+    graph = RandomOperators([seed, number, *op.encode()], dtype, engine=True).make(op)
     given = random_inputs(graph, seed + number)
     expected = MicroReference(write_tflite(graph), graph).run(given)
     config = configs[number % len(configs)]
@@ -192,7 +192,7 @@ def reason(graph, config=PRESETS["small"]):
 
 
 def made(op, attributes, *shapes, dtype="int8"):
-    instances = Instances(0, dtype)
+    instances = RandomOperators(0, dtype)
     tensors = [instances._tensor(f"t{at}", shape) for at, shape in enumerate(shapes)]
     return instances.network(op, tensors, attributes)
 
@@ -267,9 +267,9 @@ def test_words_with_a_zero_point_run_on_the_host():
 
 
 def test_words_are_padded_with_equal_bytes():
-    graph = Instances(0, "int16").network(
+    graph = RandomOperators(0, "int16").network(
         Op.PADV2,
-        [Instances(0, "int16")._tensor("input", (3, 4))],
+        [RandomOperators(0, "int16")._tensor("input", (3, 4))],
         Pad(before=(0, 1), after=(0, 0), value=5),
     )
     assert reason(graph) == "the engine pads with equal bytes, not with 5"
@@ -335,7 +335,7 @@ SCALAR = {
 def test_a_constant_of_rank_0(op, first):
     """Keras' Rescaling multiplies by one; TensorFlow Lite Micro gives the expected result."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    instances = Instances(0)
+    instances = RandomOperators(0)
     limited = op in (Op.MAXIMUM, Op.MINIMUM)
     scale = Quantisation(scale=(0.1,), zero_point=(5,)) if limited else None
     tensors = [
@@ -354,8 +354,8 @@ def test_a_constant_of_rank_0(op, first):
 
 
 def test_a_tensor_that_is_joined_twice():
-    tensors = [Instances(0)._tensor(name, (3, 5, 20)) for name in "ab"]
-    graph = Instances(0).network(Op.CONCATENATION, tensors, Axis(axis=2))
+    tensors = [RandomOperators(0)._tensor(name, (3, 5, 20)) for name in "ab"]
+    graph = RandomOperators(0).network(Op.CONCATENATION, tensors, Axis(axis=2))
     graph = replace(
         graph,
         inputs=(0,),

@@ -5,13 +5,13 @@ import pytest
 from matloom.arch.config import load_config
 from matloom.ir.attributes import Activation, Padding, TransposeConv
 from matloom.ir.graph import Op
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.chain import exact_programs, executes
 
 
 def enlarged(channels, *, size=(7, 6), depth=20, taps=(5, 5), stride=(2, 2), output=None, images=1):
     """Return a network of one TRANSPOSE_CONV with 'same' padding."""
-    instances = Instances(channels)
+    instances = RandomOperators(channels)
     output = output or (size[0] * stride[0], size[1] * stride[1])
     spare = [
         max(0, (length - 1) * step + kernel - wanted)

@@ -14,7 +14,7 @@ from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.program import Program, Verdict
 from matloom.selfcheck import check, check_mode
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 #: The package has a function of this name.
 emit = importlib.import_module("matloom.schedule.commands.emit")
@@ -87,7 +87,7 @@ def test_floating_point_layers_are_exact(mode, op):
     config = load_config(f"nano+float_rows=2+weight_rows=2+{mode}")
     engine = 0
     for number in range(4):
-        graph = Instances(number, "float32").make(op)
+        graph = RandomOperators(number, "float32").make(op)
         made = compile_unchecked(graph, config, CompileOptions(), mode)
         made.check()
         engine += any(layer.mode == mode for layer in made.program.layers)
@@ -118,7 +118,7 @@ def test_a_large_network_is_sampled_by_command_buffers(monkeypatch, branches, co
 
 
 def test_four_bits_are_compared_with_the_lowered_graph():
-    graph = Instances(4).make(Op.CONV_2D)
+    graph = RandomOperators(4).make(Op.CONV_2D)
     made = compile_unchecked(graph, load_config("small+i8xi4"), CompileOptions(), "i8xi4")
     assert made.check().share == 1.0
     assert [layer.mode for layer in made.program.layers] == ["i8xi4"]

@@ -8,7 +8,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.selfcheck.stimuli import inputs_of, values_of
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_floats_stay_finite():
 
 
 def test_equal_seeds_give_equal_inputs():
-    graph = Instances(0).make(Op.ADD)
+    graph = RandomOperators(0).make(Op.ADD)
     one, other = (inputs_of(graph, "random", np.random.default_rng(5)) for _ in range(2))
     assert all(np.array_equal(one[number], other[number]) for number in graph.inputs)
 

@@ -29,7 +29,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 from matloom.program.verify import verify_program
 from matloom.runtime import load
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.instructions import instructions
 
 __all__ = ["Chain", "exact_programs", "executes"]
@@ -39,7 +39,7 @@ class Chain:
     """A graph in which each convolution reads the one before."""
 
     def __init__(self, shape: tuple[int, ...], seed: int = 0):
-        self.instances = Instances(seed)
+        self.instances = RandomOperators(seed)
         self.tensors = {0: self.instances._tensor("input", shape)}
         self.nodes: list[Node] = []
         self.last = 0

@@ -14,7 +14,7 @@ from matloom.frontend.opaque import file_tensor, whole_network_node
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op
-from matloom.verification.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, RandomOperators
 
 __all__ = ["NOT_UNSIGNED", "REFERENCE", "networks", "programs"]
 
@@ -35,33 +35,33 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
     """Yield names, graphs, configurations, options and precisions."""
     yield "product", product_graph(2, 12, 8), "nano", None, None
     yield "repetition", product_graph(2, 12, 8), "nano", CompileOptions(resident=True), None
-    layer = Instances([11, 6], "float32").make(Op.FULLY_CONNECTED)
+    layer = RandomOperators([11, 6], "float32").make(Op.FULLY_CONNECTED)
     yield "bf16", layer, _FLOATS, None, "bf16"
     yield REFERENCE, _reference(), "nano", None, None
     for op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.ADD, Op.MAX_POOL_2D, Op.CONCATENATION):
-        yield f"int8 {op}", Instances([11, 1], "int8").make(op), "nano", None, None
+        yield f"int8 {op}", RandomOperators([11, 1], "int8").make(op), "nano", None, None
     for op in (Op.FULLY_CONNECTED, Op.ADD):
-        yield f"int16 {op}", Instances([11, 2], "int16").make(op), "nano+i16xi8", None, None
+        yield f"int16 {op}", RandomOperators([11, 2], "int16").make(op), "nano+i16xi8", None, None
     for op in (Op.LOGISTIC, Op.MUL):
         yield (
             f"small {op}",
-            Instances([11, 3], "int8").make(op),
+            RandomOperators([11, 3], "int8").make(op),
             "small+tables=1+products=1",
             None,
             None,
         )
     for op in KINDS:
         dtype = NOT_UNSIGNED.get(op, "uint8")
-        yield f"{dtype} {op}", Instances([11, 4], dtype).make(op), "nano", None, None
+        yield f"{dtype} {op}", RandomOperators([11, 4], dtype).make(op), "nano", None, None
     for op in (Op.CONV_2D, Op.FULLY_CONNECTED, Op.MEAN, Op.PRELU, Op.TRANSPOSE_CONV):
-        yield f"float32 {op}", Instances([11, 5], "float32").make(op), "nano", None, None
+        yield f"float32 {op}", RandomOperators([11, 5], "float32").make(op), "nano", None, None
     yield "streaming", streaming_network(11, layers=1), "nano", None, None
     yield "digits", frontend.load(NETWORK), "nano", None, None
 
 
 def _reference() -> Graph:
     """Return a network that only a reference interpreter runs."""
-    graph = Instances([11, 7], "int8").make(Op.TANH)
+    graph = RandomOperators([11, 7], "int8").make(Op.TANH)
     number, file = len(graph.tensors), file_tensor(write_tflite(graph))
     node = whole_network_node(
         ["TANH"], "a test", (*graph.inputs, number), graph.outputs, INTERPRETERS
@@ -84,5 +84,5 @@ def networks() -> dict[str, bytes]:
     files = {"digits": NETWORK.read_bytes(), "streaming": write_tflite(streaming_network(11))}
     for op in KINDS:
         if op is not Op.TRANSPOSE_CONV:
-            files[str(op)] = write_tflite(Instances([12, 1], "int8").make(op))
+            files[str(op)] = write_tflite(RandomOperators([12, 1], "int8").make(op))
     return files

@@ -69,7 +69,7 @@ def _keep(path: Path, failed: FailedSeed) -> None:
 
 def replay(chip: RtlTransport, failed: FailedSeed) -> Counter[str]:
     """Run one check from its initial state; return its counts, and raise its error."""
-    return CHECKS[failed.check](Pair.of(chip, failed.config), failed.seed)
+    return CHECKS[failed.check](Pair.start(chip, failed.config), failed.seed)
 
 
 def _draw(generator: random.Random, config: Config, checks: tuple[str, ...]) -> FailedSeed:

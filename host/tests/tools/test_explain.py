@@ -14,7 +14,7 @@ from matloom.ir.attributes import Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
 from matloom.tools.explain import explain
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 from support.mobilenet import mobilenet
 
 
@@ -46,7 +46,7 @@ def test_engine_and_host():
 
 
 def test_host_alone():
-    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    graph = RandomOperators(0, "float32").make(Op.FULLY_CONNECTED)
     program = compile_network(graph, "small")
     _table, *lines = explain(program)
     count = graph.tensors[1].size * graph.tensors[0].size // graph.tensors[1].shape[1]
@@ -94,7 +94,7 @@ def test_first_layers_that_take_one_channel(config):
 
 def test_names_are_no_markup():
     """Names from files may look like markup of the terminal library; they stay text."""
-    program = compile_network(Instances([1, 2]).make(Op.RELU), "nano")
+    program = compile_network(RandomOperators([1, 2]).make(Op.RELU), "nano")
     names = ("[/red]", "[bold]", ":smile:")
     layers = tuple(replace(program.layers[0], name=name) for name in names)
     text = as_text(explain(replace(program, name="[/x]", layers=layers)))

@@ -9,7 +9,7 @@ import matloom
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.tools.precision import precision_report
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 CONFIG = "small+i8xi4"
 
@@ -74,7 +74,7 @@ def test_each_layer_alone():
 
 @pytest.mark.parametrize(("mode", "bits"), [("bf16", 8), ("fp16", 11)])
 def test_floating_point(mode, bits):
-    graph = Instances(0, "float32").make(Op.FULLY_CONNECTED)
+    graph = RandomOperators(0, "float32").make(Op.FULLY_CONNECTED)
     config = f"small+{mode}+weight_rows=2"
     (layer,) = precision_report(graph, mode, config=config).layers
     # So many significant bits, nearest: errors are spread evenly over a step.

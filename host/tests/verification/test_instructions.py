@@ -34,7 +34,7 @@ LARGE, SMALL = 1 << 32, 6000
 
 
 @functools.cache
-def drawn(config, count, region_bytes, most_steps):
+def drawn(config, count, region_bytes, max_cycles):
     """Return `count` instructions of each unit; loaded data is at either end of the scratchpad."""
     generator = random.Random(0)
     size, regions = config.spad_bytes, dict.fromkeys(Region, region_bytes)
@@ -47,7 +47,7 @@ def drawn(config, count, region_bytes, most_steps):
     ]
     return {
         opcode: [
-            random_instruction(generator, spaces[number % 2], opcode, most_steps)
+            random_instruction(generator, spaces[number % 2], opcode, max_cycles)
             for number in range(count)
         ]
         for opcode in UNITS
@@ -176,7 +176,7 @@ def streams():
 
 def test_heads_reach_their_ends_in_streams():
     """In long streams such as `random_streams`, waits use all their bits."""
-    streams = [random_stream(number, NARROW, 800, most_steps=64) for number in range(4)]
+    streams = [random_stream(number, NARROW, 800, max_cycles=64) for number in range(4)]
     for opcode in Opcode:
         found = [i for s in streams for i in s.instructions if i.opcode is opcode]
         for item in HEAD[1:]:

@@ -28,7 +28,7 @@ def test_the_first_state_is_random_by_seed():
 def test_a_pair_begins_with_equal_states():
     config = PRESETS["nano"]
     chip = RtlTransport(config, 1 << 22, state_seed=3)
-    pair = Pair.of(chip, config)
+    pair = Pair.start(chip, config)
     model, rtl = (read_state(driver) for driver in pair)
     chip.close()
     assert model == rtl
@@ -39,7 +39,7 @@ def test_a_busy_machine_makes_no_hang(monkeypatch):
     """A run takes its usual cycles, but many more seconds."""
     config, now = PRESETS["nano"], [0.0]
     chip = RtlTransport(config, 1 << 22)
-    pair = Pair.of(chip, config)
+    pair = Pair.start(chip, config)
 
     def later():
         now[0] += 25.0
@@ -58,7 +58,7 @@ def test_a_busy_machine_makes_no_hang(monkeypatch):
 def test_a_hang_ends_after_cycles(monkeypatch):
     config = PRESETS["nano"]
     chip = RtlTransport(config, 1 << 22)
-    pair = Pair.of(chip, config)
+    pair = Pair.start(chip, config)
     monkeypatch.setattr(chip, "wait_interrupt", lambda cycles: cycles)
     monkeypatch.setattr(pair.rtl, "read", lambda name: 1)  # busy
     with pytest.raises(DeviceTimeoutError, match="20000000 cycles"):

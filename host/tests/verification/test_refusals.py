@@ -24,7 +24,7 @@ NANO = PRESETS["nano"]
 @pytest.fixture(scope="module")
 def pair():
     chip = RtlTransport(NANO, MEMORY_BYTES, check_bus=True)
-    yield Pair.of(chip, NANO)
+    yield Pair.start(chip, NANO)
     chip.close()
 
 

@@ -45,7 +45,7 @@ class WrongTable(RtlTransport):
 @pytest.fixture(scope="module")
 def nano():
     chip = WrongTable(PRESETS["nano"], MEMORY_BYTES)
-    yield Pair.of(chip, PRESETS["nano"])
+    yield Pair.start(chip, PRESETS["nano"])
     chip.close()
 
 

@@ -19,7 +19,7 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Op
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import RandomOperators
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -46,7 +46,7 @@ WRONG_IMAGE = "does not fit its inputs: an output of (9, 9) needs an image of (4
 
 def model(op):
     """Return the objects of a network of one operator on an image of 4x4x2."""
-    instances = Instances(0)
+    instances = RandomOperators(0)
     image = instances._tensor("image", (1, 4, 4, 2))
     inputs = [image]
     if op in (Op.CONCATENATION, Op.PACK):
