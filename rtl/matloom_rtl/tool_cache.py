@@ -14,7 +14,7 @@ _OF_USER, _OF_MATLOOM = "XDG_CACHE_HOME", "MATLOOM_CACHE"
 
 @contextmanager
 def writable_tool_cache() -> Iterator[None]:
-    """Give tools that are started in the block another cache if the user's is not writable.
+    """Context in which tools get another cache folder if the user's is not writable.
 
     The environment variable XDG_CACHE_HOME then names the folder in MATLOOM_CACHE if that is
     writable, or else a temporary one.
@@ -36,7 +36,7 @@ def writable_tool_cache() -> Iterator[None]:
 
 
 def _writable_folder(name: str) -> Path | None:
-    """Return the folder of a name, created if necessary; None if it is not writable."""
+    """Create a folder if it does not exist; return its path, or None if it is not writable."""
     try:
         folder = Path(name).expanduser().absolute()
         folder.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ def _groups(ports: list[dict]):
 def _describe(text: str, units: dict[str, type]) -> str:
     """Return the Verilog with a comment before each module: the first line of its class docstring.
 
-    Modules that are not in `units`, a class by module name, have none.
+    `units` maps module names to classes; modules that are not in it get no comment.
     """
 
     def describe_match(match: re.Match) -> str:

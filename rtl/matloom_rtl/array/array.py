@@ -177,7 +177,7 @@ class Array(wiring.Component):
                 ]
                 if transposed is not None:
                     transposed = delay(m, transposed)
-        self._follow(m)
+        self._delay_tag(m)
         return m
 
     def _is_byte_needed_after(self, index: int, group: int) -> bool:
@@ -187,9 +187,10 @@ class Array(wiring.Component):
         return beyond or bool(config.transposed_weights)
 
     def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
-        """Add the windows of a group; return the operands of the window rows, a list per column.
+        """Add the `Windows` of a broadcast group; return a list of its operands for each column.
 
-        The lists are empty without windows. The bytes of a block arrive on the weight path.
+        Without sliding windows, the lists are empty. The bytes of a 2 x 2 block (paired windows)
+        arrive in `weights`.
         """
         config = self._config
         rows = config.window_rows
@@ -243,7 +244,10 @@ class Array(wiring.Component):
         return actives
 
     def _floats(self, m: Module):
-        """Return the fp32 sum of each column, and for each column whether its result is that."""
+        """Return the columns' fp32 sums, and for each column a flag that selects its fp32 sum.
+
+        The flag is set if the vector whose sums leave now is in a floating-point mode.
+        """
         config = self._config
         m.submodules.floats = floats = FloatColumns(config)
         names = ("valid", "vector", "switch", "weight_writes", "weight_data")
@@ -268,8 +272,8 @@ class Array(wiring.Component):
             stages.append(delay(m, stages[-1]))
         return stages[-self._cells.sums_latency :]
 
-    def _follow(self, m: Module):
-        """Drive `o_valid`, `o_tag` and `next_tag`: delay `valid` and `tag` by the latency."""
+    def _delay_tag(self, m: Module):
+        """Drive `o_valid`, `o_tag` and `next_tag`: `valid` and `tag`, delayed by the latency."""
         valid, tag = self.valid, self.tag
         for _cycle in range(self.latency - 1):
             valid, tag = delay(m, valid, reset=True), delay(m, tag)

@@ -171,7 +171,7 @@ class Cells:
         return products
 
     def totals(self, m: Module, column: int, products):
-        """Return the tree sums of a column's products, in the form that `sums` takes."""
+        """Add a column's products in adder trees; return their outputs, as `sums` takes them."""
         if not self._words:
             return self._totals(m, f"{column}", products)
         even, odd = products[::2], products[1::2]
@@ -211,9 +211,10 @@ class Cells:
         return made
 
     def _join_parts(self, m: Module, name: str, totals, flags):
-        """Return the total of whole products, or the two totals of a narrow mode.
+        """Combine the totals of the low and upper parts of products, except in a narrow mode.
 
-        With narrow modes there is a register, so that totals of both kinds come a cycle later.
+        Returns a tuple: one total, or two if the configuration has narrow modes. In a narrow mode,
+        these are the two sums; in other modes, the first is the sum. Two totals come a cycle later.
         """
         if not self._narrow:
             return totals

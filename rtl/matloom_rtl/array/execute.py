@@ -52,7 +52,10 @@ def attributes_layout(config: Config) -> data.StructLayout:
 
 
 def _vector_request_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a request: of a vector if `valid`, or a pause if `paused`."""
+    """Return the layout of an entry in the queue between `Walk` and the scratchpad.
+
+    An entry is either the read of a vector (`valid`), or a pause (`paused`).
+    """
     return data.StructLayout(
         {
             "valid": 1,
@@ -234,7 +237,10 @@ class Execute(wiring.Component):
         ]
 
     def _drive_cause(self, m: Module, shown, allowed, fire, begun):
-        """Drive `cause` for this cycle, from a register because the counters are far away."""
+        """Drive `cause`: a vector entered the array, or the reason why none did (`EXEC_CAUSES`).
+
+        It is a register, because the counters are far away.
+        """
         spent = Signal(len(EXEC_CAUSES))
         m.d.sync += self.cause.eq(spent)
         cause = {name: spent[index] for index, name in enumerate(_CAUSES)}
@@ -266,11 +272,11 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_setup"].eq(1)
 
     def _stored_attributes(self, m: Module, walk, fire):
-        """Return the stored attributes of the vector whose bytes arrive, and whether there is one.
+        """Return the attributes of the vector whose bytes arrive, and whether bytes arrive.
 
-        The attributes are stored in a memory when the walk issues the vector. A vector that reuses
-        the place of another is issued at least two cycles after the grant of the other, and stored
-        four cycles later.
+        Attributes wait in a FIFO memory from the walk's request to the bytes. It cannot overflow: a
+        vector that takes over another's place in the FIFO is requested at least two cycles after
+        the grant of the other, and written four cycles later.
         """
         layout = attributes_layout(self._config)
         m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
@@ -355,9 +361,9 @@ class Execute(wiring.Component):
         return byte.as_signed() - Mux(known.zero_points, known.pad, 0).as_signed()
 
     def _send_sums(self, m: Module, array, output):
-        """Send sums on, and report an instruction when its last sum is visible.
+        """Send sums to the accumulators, and report an instruction when its last sum is readable.
 
-        The last vector determines the time, whether or not it is an output.
+        An instruction ends with its last vector, whether or not the sums of that vector are kept.
         """
         columns = self._config.columns
         # Delayed like the array's own `valid`, so that no gate precedes the accumulators.

@@ -89,7 +89,7 @@ class Loader(wiring.Component):
         m.d.comb += end.eq(self.release & self.last)
         requests = SkidBuffer(self._request_layout(), registered=("bank_select",))
         m.submodules.requests = ResetInserter(end)(requests)
-        begin = self._ask(m, requests, end)
+        begin = self._request_rows(m, requests, end)
 
         # `release` arrives late, from an arbiter: everything else is ready before it.
         free = ~self.full | (self.release & ~self.last)
@@ -134,10 +134,10 @@ class Loader(wiring.Component):
             }
         )
 
-    def _ask(self, m: Module, requests, end):
-        """Request row after row until the `end` of a command.
+    def _request_rows(self, m: Module, requests, end):
+        """Request the weight rows of a command one after another, until `end` marks the last.
 
-        Return whether the next command begins, if one is waiting.
+        Returns a flag that is set when the next command begins, if one is waiting.
         """
         config = self._config
         working = Signal()
@@ -198,7 +198,10 @@ class Loader(wiring.Component):
         m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when):
-        """Count the row groups of a tile; return the current index, and whether it is the last."""
+        """Count the row groups of a weight tile, one for each cycle in which `when` is set.
+
+        Returns the index of the current group, and whether it is the last of the tile.
+        """
         cycles = self._config.tile_load_cycles
         group = Signal(range(cycles))
         last = Signal(init=cycles == 1)

@@ -15,7 +15,7 @@ _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"
 
 
 def grid_layout(config: Config) -> data.StructLayout:
-    """Return the layout of what `Outputs` must know about a vector: flags, and fields of its EXEC.
+    """Return the layout of a vector's attributes for `Outputs`: flags, and fields of its EXEC.
 
     `window`: the vector slides through a window. `first`: it begins a step. `resume`: that step
     adds to the entries of the step before. `start`: the vector begins an instruction.
@@ -93,9 +93,9 @@ class Outputs(wiring.Component):
         return m
 
     def _lines(self, m: Module, counted):
-        """Count the vectors to the end of each line, and to the first output.
+        """Count the vectors of each line, and those that remain before the first output of a step.
 
-        `counted` is set, for stage 2, from the first output of a step on.
+        Drives `counted`, which stage 2 reads: the step's first output has been reached.
         """
         grid, enable = self.grid, self.valid[0]
         position, end = _count(m, "line", enable, grid.first, grid.penultimate)
@@ -113,7 +113,11 @@ class Outputs(wiring.Component):
             m.d.sync += [counted.eq(left == 0), before.eq(left - left.any())]
 
     def _grid(self, m: Module, grid, counted):
-        """Find the outputs: the vectors that neither axis skips and that are within both."""
+        """Drive `output`: whether the vector in stage 2 is an output.
+
+        It is one if it does not slide through a window, or if its column and its row, counted from
+        the step's first output, are both within the output's size and not skipped by the stride.
+        """
         enable = self.valid[1]
         # Vectors before the first output restart the first line, so they do not end it.
         after_end = Signal()

@@ -28,13 +28,16 @@ def position_layout(inside: int) -> data.StructLayout:
     return data.StructLayout({"beyond": 1, "at": signed(inside + 2)})
 
 
-def _first(value):
-    """Return a number as a position within the range; it must be at least ``-2**inside``."""
+def _start_position(value):
+    """Return a number as a `position_layout` that is not `beyond`.
+
+    The number must be at least ``-2**inside``, `inside` being the parameter of the layout.
+    """
     return Cat(Const(0, 1), value).as_signed()
 
 
 def _advance(position, step):
-    """Return a position advanced by fewer than ``2**inside`` bytes or rows."""
+    """Return a `position_layout` plus a step of less than ``2**inside`` bytes or rows."""
     moved = (position.at + step)[: len(position.at)]
     return Cat(position.beyond | (~moved[-1] & moved[-2]), moved)
 
@@ -42,7 +45,7 @@ def _advance(position, step):
 def _elements_before_border(distance, rows: int):
     """Return how many of `rows` elements precede a border, `distance` after the first element.
 
-    That is `distance`, limited to 0 to `rows`. The comparison leaves out the lower bits.
+    That is ``min(max(distance, 0), rows)``, without a comparison of the lower bits.
     """
     bits = (rows - 1).bit_length()
     near = distance[:bits]
@@ -105,30 +108,33 @@ _STAGE_FIELDS = (
 
 
 def _stage_fields(config: Config) -> tuple[str, ...]:
-    """Return the names of the fields for the later stages that exist in a configuration."""
+    """Return the EXEC fields that pipeline stages after the loops use, by name.
+
+    Fields that the configuration does not have are left out.
+    """
     paired = ("paired",) if config.has_paired_windows else ()
     shape = ("window_shape",) if config.has_wide_windows else ()
     knobs = tuple(name for name in ("maximum", "zero_points") if getattr(config, name))
     return (*_STAGE_FIELDS, *paired, *shape, *knobs)
 
 
-def _part_of(fields, config: Config) -> data.StructLayout:
-    """Return the layout of some fields of an EXEC, given their names."""
+def _fields_layout(fields, config: Config) -> data.StructLayout:
+    """Return the layout of some EXEC fields, named by `fields`, each as wide as in the command."""
     whole = body_layout(Opcode.EXEC, config)
     return data.StructLayout({name: whole[name].shape for name in fields})
 
 
 def loops_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the command fields that the loops keep."""
-    return _part_of(_LOOP_FIELDS, config)
+    """Return the layout of the EXEC fields that the loop counters need while a command runs."""
+    return _fields_layout(_LOOP_FIELDS, config)
 
 
 def stages_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the command fields kept for the stages after the loops.
+    """Return the layout of the EXEC fields that pipeline stages after the loops need.
 
     `penultimate` is computed from the field `line` (`outputs.penultimate`).
     """
-    kept = _part_of(_stage_fields(config), config).members
+    kept = _fields_layout(_stage_fields(config), config).members
     return data.StructLayout({**kept, "penultimate": LINE_BITS})
 
 
@@ -353,11 +359,21 @@ class Walk(wiring.Component):
         )
 
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
-        """Return, by loop, whether the next vector ends the loop and all loops inside it.
+        """Return two flags of the next vector, by loop: it ends ``oc_blocks``, it ends ``height``.
 
-        The loops are ``oc_blocks`` and ``height``. The next vector ends them if it is the only one.
-        It also does if the current vector is in the last pass but one of some loop, all loops
-        inside that one have a single pass, and all loops outside are in their last.
+        A vector ends a loop if that loop and all loops inside it are in their last pass. So either
+        these loops have one pass each, or the current vector is in the last pass but one of one of
+        them, with all loops outside that one in their last pass and all inside it having a single
+        pass.
+
+        Parameters
+        ----------
+        names:
+            Names of the loops, outermost first.
+        incoming:
+            Fields of the next command, which apply if `reload` is set.
+        single, nearly, at_last:
+            For each loop, by name: it has one pass; it is in its last pass but one, or in its last.
         """
         only = {name: incoming[name] == 1 for name in names}
         ends = {}
@@ -461,16 +477,18 @@ class Walk(wiring.Component):
         with m.Elif(~last["kernel_rows"]):
             m.d.sync += [next_byte.eq(byte_oc), next_row.eq(next_kernel)]
         with m.Else():
-            m.d.sync += [next_byte.eq(next_oc), next_row.eq(_first(command.first_row))]
+            m.d.sync += [next_byte.eq(next_oc), next_row.eq(_start_position(command.first_row))]
 
         taps_end = last["blocks"] & last["kernel_cols"]
         with m.If(step.moving):
             with m.If(step.reload):
                 m.d.sync += [
-                    each.eq(_first(incoming.first_byte))
+                    each.eq(_start_position(incoming.first_byte))
                     for each in (byte, byte_block, byte_col, byte_oc)
                 ]
-                m.d.sync += [each.eq(_first(incoming.first_row)) for each in (row, row_kernel)]
+                m.d.sync += [
+                    each.eq(_start_position(incoming.first_row)) for each in (row, row_kernel)
+                ]
             with m.Elif(step.step_end):
                 m.d.sync += [byte.eq(next_byte), byte_block.eq(next_byte), row.eq(next_row)]
                 with m.If(last["blocks"]):
@@ -488,7 +506,7 @@ class Walk(wiring.Component):
     def _starts(self, m: Module, step):
         """Return three flags of the current vector.
 
-        It is in the first step of its output block; it begins a step; it begins a command.
+        They are: its step is the first of an output block, it begins a step, it begins a command.
         """
         last, step_end = step.at_last, step.step_end
         first_step = Signal()

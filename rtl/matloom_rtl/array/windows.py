@@ -220,9 +220,9 @@ class Windows(wiring.Component):
     def _move_block(self, m: Module, registers, block, remembered):
         """Return a list of the values that the registers of a column take when the window moves.
 
-        A window of blocks moves by two taps. In each line, the first tap takes the value of the
-        third, the even position of the previous block; the second takes the odd position of that
-        block, which comes from the line memory for all lines but the newest.
+        A window of blocks moves by two taps, to the next block. In each line, the first tap takes
+        the value of the third, which is the even position of the block before; the second takes the
+        odd position of that block, from the line memory, or in the newest line from `block`.
         """
         slide, to_left = self.slide, list(registers[1:])
         odd_lines = [

@@ -193,7 +193,9 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
         good = isinstance(wired, list) and all(name in WIRED for name in wired)
         require("memory.wired", good, f"list some of {', '.join(WIRED)}", wired)
         named_pins = isinstance(places, str) and bool(values.get("definition"))
-        good = named_pins or (isinstance(places, dict) and all(map(_sites, places.values())))
+        good = named_pins or (
+            isinstance(places, dict) and all(map(_is_sites_or_table, places.values()))
+        )
         require("memory.pins", good, "be a resource of the definition or lists of sites", places)
         gear = memory.get("gear", 1)
         require("memory.gear", gear in (1, 2) and type(gear) is int, "be 1 or 2", gear)
@@ -219,8 +221,8 @@ def _is_part(name: Any) -> bool:
         return False
 
 
-def _sites(value: Any) -> bool:
-    """Return whether a value in a table of pins is a list of sites, or a table of attributes."""
+def _is_sites_or_table(value: Any) -> bool:
+    """Return whether a value in a table of pins is valid: a list of sites, or a nested table."""
     return isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(site, str) for site in value)
     )

@@ -132,7 +132,10 @@ class BoardSdram(wiring.Component):
         return m
 
     def _bus(self, m: Module, controller: SdramController):
-        """Return the unit on the bus: the controller, or a `Merge` before it for lack of masks."""
+        """Return the unit that serves the bus: the controller, or a `Merge` in front of it.
+
+        A board whose SDRAM has no mask pins needs the `Merge`, which completes partial writes.
+        """
         if self._merge is None:
             return controller
         merge = self._merge

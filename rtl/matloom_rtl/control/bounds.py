@@ -286,12 +286,13 @@ class Bounds(wiring.Component):
         return m
 
     def _walk(self, m: Module, begin):
-        """Step through the extents that apply; return whether a check starts to which none applies.
+        """Step through the extents of the instruction, one factor at a time, and drive `begin`.
 
-        The control fields of the current and of the next step are in registers, and those of the
-        step after are being looked up: a table between the step number and the decision to go on
-        would be the longest path of the chip. The other attributes come from a memory, which stores
-        at each step number the attributes of the step before.
+        Returns a flag: a check starts, and no extent applies to the instruction.
+
+        The fields that decide which step follows are in registers, for the current and the next
+        step, while those of the step after are looked up: a table between the step number and that
+        decision would be the longest path of the chip. Other fields come from a memory.
         """
         step = Signal(self._early, reset_less=True)
         ahead = Signal(self._early, reset_less=True)
@@ -367,18 +368,18 @@ class Bounds(wiring.Component):
         return Cat(conditions).all()
 
     def _turn(self, index: int):
-        """Return the fields `waits` and `turn` of the step at an index."""
+        """Return a constant of `_early_fields`: those of the step with this index."""
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._successors.index(each.next)})
 
     def _attribute_memory(self) -> Memory:
-        """Return a memory of `_LATE_FIELDS`, those of step n at address n + 1."""
+        """Return a read-only memory with the `_LATE_FIELDS` of step n at address n + 1."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
         # A block RAM: logic tables would take ten for each bit.
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
 
     def _facts(self, index: int):
-        """Return the `_LATE_FIELDS` of the step at an index."""
+        """Return a constant of `_LATE_FIELDS`: those of the step with this index."""
         each = self._program[index]
         source = self._sources.index(_source(each, self._config))
         return self._late.const(

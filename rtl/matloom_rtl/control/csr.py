@@ -139,11 +139,11 @@ class Registers(wiring.Component):
         return m
 
     def _find(self, m: Module, at, fetch, store):
-        """Return the value of the register at an address, and which stored registers were written.
+        """Return the value of the register at address `at`, and a mask of the registers written.
 
-        The value is 0 if there is no register, or one that hardware sets (`_SET_BY_HARDWARE`). A
-        stored register has its reset value until it is written. The second result has a bit for
-        each place in memory.
+        The value is 0 for an address without register, and for registers that hardware sets
+        (`_SET_BY_HARDWARE`); a stored register has its reset value until it is written. The mask
+        has a bit for each word of the memory behind the ports `fetch` and `store`.
         """
         known = Signal(1 << PLACE_BITS)
         stored = Signal()
@@ -161,7 +161,10 @@ class Registers(wiring.Component):
         return Mux(stored, fetch.data, 0) | rest, known
 
     def _look_up(self, m: Module, memory, known, kind: str, region):
-        """Return a region's "BASE" or "BYTES" register; zero until written."""
+        """Return a region's base address or size, as `kind` is "BASE" or "BYTES"; 0 until written.
+
+        `known` is the mask of registers written, as returned by `_find`.
+        """
         items = [register(f"{each.name}_{kind}") for each in Region]
         assert not any(item.reset for item in items)
         place = Array(place_of(item.offset) for item in items)[region]
@@ -265,9 +268,9 @@ class Registers(wiring.Component):
             ]
 
     def _decode_read_address(self, m: Module, address, source, names):
-        """Return whether there is a register at an address.
+        """Return whether a byte address is that of a register.
 
-        One cycle later, `source` is the index in `names` of what holds its value.
+        One cycle later, drive `source`: the index in `names` of the source of the register's value.
         """
         there = Signal()
         place = Signal.like(source)

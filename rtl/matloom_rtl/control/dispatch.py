@@ -211,7 +211,11 @@ class Dispatch(wiring.Component):
                 m.next = "Cut-Short"
 
     def _waits_before_start(self, m: Module, targets):
-        """Return, one cycle late, whether a wait refers to a time before the first instruction."""
+        """Return, one cycle late, whether an instruction waits for one that was never issued.
+
+        `targets` has, for each unit, the number that its completions must exceed: negative in that
+        case.
+        """
         unissued = Signal()
         early = []
         for number, unit in enumerate(UNITS):

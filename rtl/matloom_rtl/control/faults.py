@@ -14,16 +14,16 @@ _NAMES = ("cause", "address", "unit", "opcode", "index")
 def parity_faults(completed, memories):
     """Return the parity faults by memory and unit, in the form that `offer_fault` takes as `late`.
 
-    The address is the index of the memory. The index is that of the unit's oldest instruction; if
-    the unit reads ahead, a later instruction may have caused the fault.
+    The address of a fault is the index of the memory. Its index is that of the unit's oldest
+    instruction; if the unit reads ahead, a later instruction may have caused the fault.
 
     Parameters
     ----------
     completed:
         Number of instructions that each unit has completed, in the order of `UNITS`.
     memories:
-        Parity errors: in the scratchpad, and in the accumulators, each found by EXEC and by POST;
-        and in the scratchpad, found by STORE.
+        For the scratchpad and for the accumulators, the parity errors by the unit that found them:
+        EXEC, POST and, only for the scratchpad, STORE.
     """
     units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
     return [

@@ -93,7 +93,7 @@ class Legality(wiring.Component):
                 slice_field(self.word, opcode, name) for name in ("rounding", "pre_shift")
             )
             known = Cat(form == number for number in self._config.post_formats).any()
-            others = self._set_of(opcode, BYTES_ONLY)
+            others = self._nonzero_fields(opcode, BYTES_ONLY)
             faults.append((rule == Rounding.FLOAT) & Cat(~known, *others).any())
         if opcode is Opcode.POST and self._config.has_addends:
             both = (slice_field(self.word, opcode, name) for name in ("product", "addend"))
@@ -127,7 +127,7 @@ class Legality(wiring.Component):
         """Return whether a POST of words uses byte-only features, or floating point."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
-        others = self._set_of(opcode, byte_only_fields(self._config))
+        others = self._nonzero_fields(opcode, byte_only_fields(self._config))
         return words.any() & Cat(floats, *others).any()
 
     def _softmax_faults(self, opcode: Opcode) -> list[Value]:
@@ -140,9 +140,10 @@ class Legality(wiring.Component):
         ]
 
     def _fixed_faults(self, opcode: Opcode, used, rule: dict[str, int]) -> list[Value]:
-        """Return, for each existing field of `rule`, whether `used` is set and its value differs.
+        """Return, for each field that a feature fixes, whether `used` is set and the field differs.
 
-        `rule` maps names of fields to the value that they must have when a feature is `used`.
+        `rule` maps names of fields to the values they must have while the feature is `used`. Fields
+        that the configuration does not have are left out.
         """
         names = {item.name for item in fields_of(opcode, self._config)}
         return [
@@ -151,7 +152,7 @@ class Legality(wiring.Component):
             if name in names
         ]
 
-    def _set_of(self, opcode: Opcode, names: tuple[str, ...]) -> list[Value]:
+    def _nonzero_fields(self, opcode: Opcode, names: tuple[str, ...]) -> list[Value]:
         """Return, for each of the named fields that exists, whether it is not zero."""
         return [
             slice_field(self.word, opcode, item.name).any()

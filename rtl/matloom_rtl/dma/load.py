@@ -226,9 +226,19 @@ class Load(wiring.Component):
         return take, take & beat.last
 
     def _pieces(self, m: Module, burst, i, shown, begins, final):
-        """Add `Spread`; return the beat to drive, whether there is room for it, and connections.
+        """Add `Spread`, which splits beats of spread rows into several writes, the pieces.
 
-        `shown`: there is a beat. `begins` and `final`: it is the first, or the last, of its burst.
+        Returns the payload of the beat for the caller to drive, a flag that a beat may be taken,
+        and a list of connections.
+
+        Parameters
+        ----------
+        burst:
+            The burst of the beat.
+        i:
+            Stream of writes, to which beats and pieces go.
+        shown, begins, final:
+            There is a beat; it is the first of its burst; it is the last.
         """
         m.submodules.spread = spread = Spread(self._config)
         beat, piece = spread.i.payload, spread.o.payload

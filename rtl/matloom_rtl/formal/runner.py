@@ -107,7 +107,7 @@ def _not_run(proof: Proof, digest: str, why: str) -> Result:
 
 
 def _files(folder: Path, digest: str) -> tuple[Path, Path]:
-    """Return the paths of a stored verdict and of its seal."""
+    """Return the paths of a stored verdict and of the file of digests that seals it."""
     return folder / f"{digest}.json", folder / f"{digest}.digests"
 
 

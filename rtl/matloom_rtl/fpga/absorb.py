@@ -147,7 +147,7 @@ def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users:
         return
     registers = [cells[each[0][0]] for each in followers]
     wanted = connections.get(clock) or registers[0]["connections"].get("CLK")
-    if not all(_plain(each, wanted) for each in registers):
+    if not all(_is_plain_register(each, wanted) for each in registers):
         return
     if clock not in connections:
         _connect_clock(cell, wanted)
@@ -164,10 +164,10 @@ def _connect_clock(cell: dict, clock: list) -> None:
     cell["parameters"] |= {"GSR": "DISABLED", "RESETMODE": "SYNC"}
 
 
-def _plain(cell: dict, clock: list | None) -> bool:
-    """Return whether a cell is a register of this clock without enable and reset, initially zero.
+def _is_plain_register(cell: dict, clock: list | None) -> bool:
+    """Return whether a cell is a flip-flop on this clock without enable or reset, initially zero.
 
-    `clock` is None if the cell is no register.
+    `clock` is the list of the clock's one wire, or None, which no flip-flop has.
     """
     return (
         cell["type"] == "TRELLIS_FF"

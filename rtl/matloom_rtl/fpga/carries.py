@@ -29,12 +29,14 @@ def simplify_chain_ends(cells: dict, ports: dict) -> None:
         if not users[connections["COUT"][0]]:
             connections["COUT"] = _UNCONNECTED
         if connections["CIN"][0] in ("0", "1") and cells[name]["parameters"]["INJECT1_0"] == "NO":
-            added = _begin(cells[name], needs_sum=bool(users[connections["S0"][0]]))
+            added = _remove_carry_in(cells[name], needs_sum=bool(users[connections["S0"][0]]))
             cells |= {f"{name}${key}": cell for key, cell in added.items()}
 
 
-def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
-    """Make a chain start without a carry-in, if possible; return the cells to add, by suffix.
+def _remove_carry_in(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
+    """Change the first cell of a carry chain so that it needs no carry-in, if possible.
+
+    Returns new cells to add, by suffix of their name: a table for the sum if `needs_sum`.
 
     If the table of a half outputs zero, the carry out is given by the lowest four bits of the
     table, as a function of inputs A and B, whatever the carry in. So with C and D tied to one, and

@@ -32,7 +32,7 @@ def join_choices(cells: dict, ports: dict) -> None:
         As in `absorb.absorb`; without combinational loops.
     """
     design = _Design(cells, ports)
-    for name in design.upwards():
+    for name in design.in_dependency_order():
         # Skip cells that have been merged, and the two tables of a multiplexer.
         if design.stands_alone(name) and not design.join_tables(name):
             design.join_pair(name)
@@ -58,7 +58,7 @@ class _Design:
         }
         self._functions: dict[str, Table] = {}
 
-    def upwards(self) -> list[str]:
+    def in_dependency_order(self) -> list[str]:
         """Return the names of all tables and PFUMX, each after those whose outputs it reads."""
         order: dict[str, None] = {}
         seen: set[str] = set()
@@ -94,7 +94,7 @@ class _Design:
         for select in dict.fromkeys(wire for wire in every if wire not in inner):
             # Wires with other readers remain, but may be functions of the select wire.
             follows = {wire: each for wire, each in shared.items() if select in each.wires}
-            sides = [_side(table, {select: value}, inner | follows) for value in range(len(_SIDES))]
+            sides = [_fuse(table, {select: value}, inner | follows) for value in range(len(_SIDES))]
             if any(len(function.wires) > len(_INPUTS) for function, _wires in sides):
                 continue
             gone = self._replaced_cells(name, sides)
@@ -248,10 +248,10 @@ class _Design:
                 self._drivers[wires[0]] = name
 
 
-def _side(table: Table, fixed: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
-    """Return a function with some wires fixed and others merged, and the merged wires.
+def _fuse(table: Table, fixed: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
+    """Return `table` with the wires in `fixed` constant, and the wires whose functions it absorbed.
 
-    Functions of `inner` are merged into the result as long as it has at most four inputs.
+    `inner` has functions by wire. One is absorbed if the result has at most four inputs.
     """
     inner = {wire: _fix_wires(each, fixed) for wire, each in inner.items()}
     constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}

@@ -53,7 +53,7 @@ class WritePort:
     enables: tuple[Any, ...]
 
     def lanes(self) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last bit of each run of bits with the same enable."""
+        """Yield the first and the last bit of each group of adjacent bits with the same enable."""
         for _enable, bits in groupby(range(len(self.enables)), lambda bit: self.enables[bit]):
             places = list(bits)
             yield places[0], places[-1]
@@ -189,7 +189,7 @@ def _port_slice(wire: str, place: int, width: int) -> str:
 
 
 def _beyond(memory: RailMemory, port: str, place: int) -> str:
-    """Return the Verilog condition that the address of a port is beyond the memory."""
+    """Return the Verilog condition that a port's address is not below the number of words."""
     if memory.words == 1 << memory.address_bits:
         return "1'b0"
     address = _port_slice(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
@@ -197,7 +197,10 @@ def _beyond(memory: RailMemory, port: str, place: int) -> str:
 
 
 def _read(memory: RailMemory, place: int) -> str:
-    """Return a read port, whose data are undefined if its address is, or is beyond the memory."""
+    """Return the Verilog of read port `place` of a memory.
+
+    Its data are undefined if its address is undefined, or not below the number of words.
+    """
     name, bits = memory.prefix, memory.address_bits
     address = _port_slice(f"{name}_rd_addr_d", place, bits)
     lost = f"(|{_port_slice(f'{name}_rd_addr_x', place, bits)} | {_beyond(memory, 'rd', place)})"
@@ -209,7 +212,10 @@ def _read(memory: RailMemory, place: int) -> str:
 
 
 def _write(memory: RailMemory, place: int) -> str:
-    """Return a write port; writing to an undefined address makes all words undefined."""
+    """Return the Verilog statements of write port `place` of a memory.
+
+    Writing to an undefined address makes all words undefined.
+    """
     name, bits, width = memory.prefix, memory.address_bits, memory.width
     address, unknown = (_port_slice(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
     lines = []

@@ -168,7 +168,7 @@ class Scratchpad(wiring.Component):
             )
             m.d.comb += bank.read_valid.eq(granted.any())
             if self._config.parity:
-                reader = _follow(m, granted, PARITY_LATENCY, reset=True)
+                reader = _delay(m, granted, PARITY_LATENCY, reset=True)
                 wrong.append(reader & bank.wrong.replicate(len(reader)))
             # The address of the first request that selects the bank, granted or not: a shorter
             # path.
@@ -207,9 +207,9 @@ class Scratchpad(wiring.Component):
                 scatter.data.eq(port.data),
                 scatter.mask.eq(port.mask),
             ]
-            line, carry = _follow(m, place.line), _follow(m, place.carry)
-            even = _follow(m, Mux(grant, place.even, 0), reset=True)
-            odd = _follow(m, Mux(grant, place.odd, 0), reset=True)
+            line, carry = _delay(m, place.line), _delay(m, place.carry)
+            even = _delay(m, Mux(grant, place.even, 0), reset=True)
+            odd = _delay(m, Mux(grant, place.odd, 0), reset=True)
             even_mask, odd_mask = (
                 scatter.o_mask.word_select(half, config.word_bytes) for half in range(2)
             )
@@ -280,7 +280,7 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
 
 
 def _arbitrate(m: Module, ports, groups):
-    """Drive `ready` of the ports, first port first; return the grants. Equal `groups` exclude."""
+    """Drive `ready`: earlier ports win if ports share a bank or a group; return the grants."""
     for index, port in enumerate(ports):
         blocked = Cat(
             other.valid & (group == groups[index] or (other.bank_select & port.bank_select).any())
@@ -290,7 +290,7 @@ def _arbitrate(m: Module, ports, groups):
     return [port.valid & port.ready for port in ports]
 
 
-def _follow(m: Module, value, cycles=2, *, reset=False):
+def _delay(m: Module, value, cycles=2, *, reset=False):
     """Return the value `cycles` cycles later; the default is the latency of `Scatter`."""
     for _cycle in range(cycles):
         later = Signal(len(value), name="followed", reset_less=not reset)

@@ -43,7 +43,7 @@ class Lanes(wiring.Component):
     Members
     -------
     command, numbers: in
-        Constant while a vector is inside.
+        The command and its number formats (`Numbers`), constant while a vector is inside.
     start: in
         First cycle of a command; the next row written to a table is row 0.
     rows: stream of byte rows for a table, in

@@ -73,9 +73,10 @@ class Maxima(wiring.Component):
         return m
 
     def _register(self, m: Module, first, last):
-        """Return the beat of the registered bytes, whether it starts a maximum, and what leaves.
+        """Add a register for the beat; return registered and outgoing beats, and a flag.
 
-        What leaves is a beat, one-hot: of registered bytes, or of those that arrive unless `pools`.
+        Returns a tuple: the beat of the registered bytes, one-hot; whether it starts a maximum; and
+        the beat that leaves, one-hot, which is the arriving one unless `pools` is set.
         """
         emerged = Signal.like(self.emerges)
         # Beats of a command that does not pool have been shown already.

@@ -104,7 +104,7 @@ class Numbers(wiring.Component):
         config, command = self._config, self.command
         size = command.words if config.has_words else 0
         if config.has_float:
-            double = Cat(command.pre_shift == number for number in _of_two_bytes()).any()
+            double = Cat(command.pre_shift == number for number in _two_byte_formats()).any()
             of_format = Mux(command.pre_shift == FP32_FORMAT, 2, double)
             size = Mux(command.rounding == Rounding.FLOAT, of_format, size)
         self._register(m, {"size": size})
@@ -129,6 +129,6 @@ def count_parts(m: Module, size, taken, name: str):
     return part, last
 
 
-def _of_two_bytes() -> tuple[int, ...]:
+def _two_byte_formats() -> tuple[int, ...]:
     """Return the codes of the formats with two-byte elements."""
     return tuple(MAC_MODES.index(name) for name, form in FLOAT_FORMATS.items() if form.bytes == 2)

@@ -57,7 +57,8 @@ class Reader(wiring.Component):
     Members
     -------
     command, numbers: in
-        Constant from the first cycle of `streaming` until the last vector is taken.
+        The command and its number formats (`Numbers`), constant from the first cycle of `streaming`
+        until the last vector is taken.
     streaming: in
         Request `position` in the next cycle, if the queue has room.
     position: in

@@ -41,7 +41,8 @@ class Writer(wiring.Component):
     Members
     -------
     command, numbers: in
-        Constant from the first result until `waiting` falls after the last one.
+        The command and its number formats (`Numbers`), constant from the first result until
+        `waiting` falls after the last one.
     emerges, results: in
         One-hot: the beat of a vector whose results arrive; 32 bits per lane.
     position: in

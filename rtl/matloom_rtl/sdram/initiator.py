@@ -69,8 +69,8 @@ class Initiator:
     def _idle(self):
         return self._random.random() < self._stall
 
-    def _takes(self, channel):
-        """Return whether a channel is ready: at random, from its `not_ready_cycles` on."""
+    def _is_ready(self, channel):
+        """Return whether a channel is ready: at random, once its `not_ready_cycles` have passed."""
         return self.cycle >= self._not_ready_cycles.get(channel, 0) and not self._idle()
 
     def _does_not_overlap(self, direction, address, beats):
@@ -157,7 +157,7 @@ class Initiator:
         r, under_way = self._dut.axi_read.r, self._under_way["read"]
         shown = None
         while self._lists["read"] or under_way:
-            ready = self._takes("r")
+            ready = self._is_ready("r")
             ctx.set(r.ready, ready)
             _clk, _rst, valid, beat = await ctx.tick().sample(r.valid, r.payload)
             assert shown is None or (valid and beat == shown), "a beat was changed or withdrawn"
@@ -181,7 +181,7 @@ class Initiator:
         """Accept and check all responses."""
         b, under_way = self._dut.axi_write.b, self._under_way["write"]
         while self._lists["write"] or under_way:
-            ready = self._takes("b")
+            ready = self._is_ready("b")
             ctx.set(b.ready, ready)
             _clk, _rst, valid, response = await ctx.tick().sample(b.valid, b.payload)
             if valid and ready:

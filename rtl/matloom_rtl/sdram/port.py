@@ -111,7 +111,10 @@ class Port(wiring.Component):
             ]
 
     def _taken_chunk(self, m: Module, *, write: int):
-        """Return whether a chunk of this direction was taken a cycle ago, and its beats or 0."""
+        """Return whether a chunk was taken in the previous cycle, and its number of beats, else 0.
+
+        `write` selects the direction: 1 for write chunks, 0 for read chunks.
+        """
         chunk = self.chunks
         new = Signal()
         beats = Signal(range(self._plan.chunk_beats + 1))
@@ -129,7 +132,7 @@ class Port(wiring.Component):
             width=self._plan.bus_bits + 2, depth=depth
         )
         # Block RAM is slow and far away, and so is the receiver.
-        m.submodules.read_register = register = _between(self.axi_read.r.payload.shape())
+        m.submodules.read_register = register = _output_registers(self.axi_read.r.payload.shape())
         connect(m, register.o, flipped(self.axi_read.r))
         beat, came = register.i.payload, self.read_data
         promised = Signal(range(depth + 1))
@@ -158,7 +161,7 @@ class Port(wiring.Component):
         m.submodules.write_queue = queue = SyncFIFOBuffered(
             width=self.write_data.shape().size, depth=depth
         )
-        m.submodules.write_register = register = _between(self.write_data.shape())
+        m.submodules.write_register = register = _output_registers(self.write_data.shape())
         m.submodules.responses = responses = SyncFIFO(width=1, depth=_RESPONSES)
         m.d.comb += [
             queue.w_data.eq(Cat(w.payload.data, w.payload.strb)),
@@ -192,6 +195,6 @@ class Port(wiring.Component):
         return may
 
 
-def _between(layout: data.StructLayout) -> SkidBuffer:
-    """Return the registers between a queue in block RAM and its consumer."""
+def _output_registers(layout: data.StructLayout) -> SkidBuffer:
+    """Return a `SkidBuffer` with all fields in registers, for the output of a block RAM."""
     return SkidBuffer(layout, registered=tuple(name for name, _field in layout))

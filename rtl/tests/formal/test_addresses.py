@@ -118,7 +118,7 @@ MUTANTS = {
         *(exec_walk, 16),
     ),
     "an output block begins in the row of the one before": (
-        *(Walk, ("next_row.eq(_first(command.first_row))", "next_row.eq(row_kernel)")),
+        *(Walk, ("next_row.eq(_start_position(command.first_row))", "next_row.eq(row_kernel)")),
         *(exec_walk, 16),
     ),
     "elements after the end of a row are read": (

@@ -108,7 +108,7 @@ UNPROVEN = {
     "control.timestamps:_Times.__init__": (2, "control/test_csr.py: reads of the table"),
     "control.timestamps:_Times._cycle": (3, "control/test_counters.py: the counter of cycles"),
     "post.writer:_Results.__init__": (2, "post/test_writer.py: beats in order, with a place"),
-    "post.writer:_stays": (3, "post/test_writer.py: results keep their description"),
+    "post.writer:_assume_constant": (3, "post/test_writer.py: results keep their description"),
 }
 
 

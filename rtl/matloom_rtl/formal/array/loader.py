@@ -71,18 +71,18 @@ class _Rows:
         # Only complete tiles are released, and the last of a command is marked.
         m.d.comb += Assume(~unit.release | self.whole)
         if _flags(unit):
-            self.modes = _follow(m, unit, begins, "mode", unit.i.payload.mode)
+            self.modes = _command_registers(m, unit, begins, "mode", unit.i.payload.mode)
         if config.transposed_weights:
             exchanged = unit.i.payload.weights_transposed
-            self.transposed = _follow(m, unit, begins, "transposed", exchanged)
+            self.transposed = _command_registers(m, unit, begins, "transposed", exchanged)
         if config.zero_points:
             given = unit.i.payload
             zero = Mux(given.zero_points & ~given.window, given.line, 0)
-            self.zeros = _follow(m, unit, begins, "zero", zero)
+            self.zeros = _command_registers(m, unit, begins, "zero", zero)
 
 
-def _follow(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
-    """Return registers that hold a property of the current and of the waiting command.
+def _command_registers(m: Module, unit: Loader, begins, name: str, value) -> tuple[Signal, Signal]:
+    """Return two registers with a property of the current and of the waiting command.
 
     `value` is the property of the command that `unit.i` shows; `name` names the registers.
     """

@@ -94,12 +94,12 @@ class _Count:
         m.d.comb += self.now.eq(Mux(restart, 0, self.next))
         self._m, self._there = m, there
 
-    def then(self, value) -> None:
+    def set_next(self, value) -> None:
         """Set the count for the next vector, if there is a vector in the stage."""
         with self._m.If(self._there):
             self._m.d.sync += self.next.eq(value)
 
-    def more(self):
+    def plus_one(self):
         """Return the count for the current vector plus one, saturating."""
         return Mux(self.now.all(), self.now, self.now + 1)
 
@@ -124,7 +124,7 @@ def outputs(unit: Outputs) -> Claim:
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
     """Count vectors in a step and in a line; claim the position in the line.
 
-    Returns whether the vector in stage 2 is an output of its step: no vector before the first one.
+    Returns whether the step's first output has come, or comes with the vector in stage 2.
     """
     unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
@@ -132,9 +132,9 @@ def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
     place = _Count(m, "place", len(unit.position), there, grid.first)
     line = _Count(m, "line", 1, there, grid.first)
     ends = place.now == grid.penultimate + 1
-    number.then(number.more())
-    place.then(Mux(ends, 0, place.now + 1))
-    line.then(line.now | ends)
+    number.set_next(number.plus_one())
+    place.set_next(Mux(ends, 0, place.now + 1))
+    line.set_next(line.now | ends)
     counted = Signal()
     with m.If(there):
         m.d.sync += counted.eq(number.now >= grid.first_output)
@@ -172,15 +172,15 @@ def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     restarts = grid.first | ~begun
     place = _Count(m, "column", len(unit.position), there, restarts)
     ends = place.now == grid.penultimate + 1
-    place.then(Mux(ends, 0, place.now + 1))
+    place.set_next(Mux(ends, 0, place.now + 1))
     is_open = []
     for name, restart, moves in (("x", restarts | (place.now == 0), 1), ("y", restarts, ends)):
         size, skip = (getattr(grid, f"out_{each}") for each in _fields(name))
         found = _Count(m, f"{name}_found", len(size) + 1, there, restart)
         skipped = _Count(m, f"{name}_skipped", len(skip), there, restart)
         turns = moves & (skipped.now == skip)
-        found.then(Mux(turns, found.more(), found.now))
-        skipped.then(Mux(turns, 0, skipped.now + moves))
+        found.set_next(Mux(turns, found.plus_one(), found.now))
+        skipped.set_next(Mux(turns, 0, skipped.now + moves))
         is_open.append((skipped.now == 0) & (found.now < size))
         _axis(m, whitebox, name, (found, skipped), grids, begun)
     some = grids.some[2]

@@ -42,8 +42,8 @@ def walk(unit: Walk) -> Claim:
     address = (last.fields.input_addr + product + last.byte)[: access_bits(unit._config)]
     m.d.comb += [
         implies(unit.valid, vector.row_valid == row_valid(last, unit._config)),
-        implies(_wants(unit), vector.address.as_unsigned() == address),
-        Cover(_wants(unit) & last.last & last.tap & (last.row == 2) & (vector.low == 1)),
+        implies(_needs_read(unit), vector.address.as_unsigned() == address),
+        Cover(_needs_read(unit) & last.last & last.tap & (last.row == 2) & (vector.low == 1)),
     ]
     _outputs(m, unit, outputs, nest)
     _stages(m, whitebox, nest)
@@ -51,7 +51,7 @@ def walk(unit: Walk) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _wants(unit: Walk):
+def _needs_read(unit: Walk):
     """Return whether any part of the arriving vector is read: an element, or a block."""
     vector, some = unit.vector, unit.vector.low < unit.vector.high
     if unit._config.has_paired_windows:

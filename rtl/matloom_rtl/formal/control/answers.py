@@ -25,7 +25,7 @@ _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Se
 
 
 class _Answers:
-    """The check of fields and the check of extents, removed, with arbitrary results in time.
+    """Free inputs instead of the checks of fields and extents, at the times proven for these.
 
     Members
     -------

@@ -23,19 +23,25 @@ class _ArbitraryRegister(Arbitrary):
     def __init__(self, m: Module, unit: Registers):
         self.items = [item for item in unit._table if item.access is Access.RW]
         super().__init__(m, len(self.items))
-        self.offset, self.reset = self.of(lambda item: item.offset), self.of(lambda i: i.reset)
-        self.locked, self.stored = self.of(lambda i: i.locked), self.of(lambda i: i in STORED)
-        self.bits = self.of(lambda item: (1 << item.width) - 1)
-        self.place = self.of(lambda item: place_of(item.offset) if item in STORED else 0)
+        self.offset, self.reset = (
+            self.property_of(lambda item: item.offset),
+            self.property_of(lambda i: i.reset),
+        )
+        self.locked, self.stored = (
+            self.property_of(lambda i: i.locked),
+            self.property_of(lambda i: i in STORED),
+        )
+        self.bits = self.property_of(lambda item: (1 << item.width) - 1)
+        self.place = self.property_of(lambda item: place_of(item.offset) if item in STORED else 0)
 
-    def of(self, property_):
+    def property_of(self, property_):
         """Return the value of a property for the chosen register.
 
-        `property_` maps a register to the property, an integer or bool.
+        `property_` is a function from a register to the property, an integer or bool.
         """
         return self.choose([int(property_(item)) for item in self.items])
 
-    def is_(self, name: str):
+    def is_named(self, name: str):
         """Return whether the chosen register is the one called `name`."""
         return self.number == self.items.index(register(name))
 
@@ -160,7 +166,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, value, tak
 def _regions(m: Module, unit: Registers, chosen: _ArbitraryRegister, value, changes) -> None:
     """Claim that look-ups of a region's base and size return the value of their register."""
     for region in Region:
-        asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)
+        asked = chosen.is_named(f"{region.name}_BYTES") & (unit.region == region)
         m.d.comb += implies(asked & ~changes, unit.region_bytes == value)
     for asker in range(ASKERS):
         asked, base = unit.base_regions[asker], unit.bases[asker]
@@ -169,7 +175,7 @@ def _regions(m: Module, unit: Registers, chosen: _ArbitraryRegister, value, chan
         same = ~changes & (asked == before)
         m.d.sync += [before.eq(asked), cycles.eq(Mux(same, cycles + (cycles != _SETTLED), 0))]
         for region in Region:
-            mine = chosen.is_(f"{region.name}_BASE") & (asked == region)
+            mine = chosen.is_named(f"{region.name}_BASE") & (asked == region)
             m.d.comb += implies(mine & same & (cycles == _SETTLED), base == value)
 
 

@@ -107,18 +107,21 @@ def _rules(unit: Legality, opcode: Opcode, config: Config) -> list:
     rules = [~unit.word[layout.used_bits : end].any()]
     mode = fields["mode"] if opcode is Opcode.EXEC else None
     for item in layout.all_fields[1:]:
-        rules += _of_field(item, fields[item.name], mode, config)
+        rules += _field_rules(item, fields[item.name], mode, config)
     if opcode is Opcode.EXEC:
         aligned = Cat(fields[name] % config.weight_boundary == 0 for name in BLOCK_STEPS).all()
         paired = fields["window"].any() & fields["paired"].any()
         rules.append(~paired | (aligned & (fields["blocks"] == 1)))
     if opcode is Opcode.POST:
-        rules += _of_post(fields, config)
+        rules += _post_rules(fields, config)
     return rules
 
 
-def _of_field(item: Field, value, mode, config: Config) -> list:
-    """Return the rules for the value of a single field; `mode` is used by fields of EXEC."""
+def _field_rules(item: Field, value, mode, config: Config) -> list:
+    """Return a list of conditions that the value of one field must meet, taken by itself.
+
+    `mode` is the EXEC's number format, which must be the first for a field that is `plain`.
+    """
     (low, high), choices = item.limits(config), item.allowed_values(config)
     rules = [value >= low, value <= high]
     if choices is not None:
@@ -130,8 +133,8 @@ def _of_field(item: Field, value, mode, config: Config) -> list:
     return rules
 
 
-def _of_post(fields: _Fields, config: Config) -> list:
-    """Return the rules between fields of POST."""
+def _post_rules(fields: _Fields, config: Config) -> list:
+    """Return a list of conditions on the fields of a POST that involve several fields."""
     floats = fields["rounding"] == Rounding.FLOAT
     known = Cat(fields["pre_shift"] == number for number in config.post_formats).any()
     softmax = fields["softmax"]

@@ -18,10 +18,11 @@ _WRITE_CYCLES, _READ_CYCLES = 1, 2
 
 
 def registers(unit: Registers) -> Claim:
-    """Claim rules `valid_stays`, `payload_stays`, `answer_owed`, `response_code` of B and R.
+    """Claim the bus rules of both response channels, B and R: every request is answered once.
 
-    At most one read and one write are in progress. The response time is bounded, not counting
-    cycles in which a read waits for a write or for a counter.
+    The rules are `valid_stays`, `payload_stays`, `answer_owed` and `response_code`. At most one
+    read and one write are in progress. The response time is bounded, not counting cycles in which a
+    read waits for a write or for a counter.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -39,7 +39,7 @@ def supervisor(unit: Supervisor) -> Claim:
     record = Cat(unit.record, unit.record_index, unit.record_address)
     failed = unit.status[2]
     wanted = Signal(len(record))
-    _follow(m, unit, failed, bites, wanted)
+    _drive_expected_record(m, unit, failed, bites, wanted)
     m.d.comb += [
         Assert(record == wanted),
         # A run ends with its fault, and nothing starts before a reset.
@@ -50,8 +50,12 @@ def supervisor(unit: Supervisor) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _follow(m: Module, unit: Supervisor, failed, bites, wanted) -> None:
-    """Drive `wanted`, the expected record: that of this cycle's fault until a run has failed."""
+def _drive_expected_record(m: Module, unit: Supervisor, failed, bites, wanted) -> None:
+    """Drive `wanted`, the expected fault record: that of this cycle until a run has failed.
+
+    A fault is either reported by a unit, or one of the watchdog (`bites`). `failed`: a run has
+    ended with a fault.
+    """
     faulty = unit.fault_cause != 0
     units = Mux(faulty, unit.fault_unit, unit.busy_unit)
     opcode = Mux(faulty, unit.fault_opcode, unit.busy_unit)

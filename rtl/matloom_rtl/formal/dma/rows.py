@@ -55,7 +55,7 @@ def rows(unit: Rows) -> Claim:
         implies(unit.o.valid, row.last == nest.end),
         Assert(unit.i.ready == (taken & nest.end)),
         # A row takes at most two cycles, so nothing waits forever.
-        implies(nest.running, unit.o.valid | ~_again(m, nest.running & ~unit.o.valid)),
+        implies(nest.running, unit.o.valid | ~_held_before(m, nest.running & ~unit.o.valid)),
     ]
     stays(m, unit.o)
     _lemmas(m, whitebox, nest, fill)
@@ -63,7 +63,7 @@ def rows(unit: Rows) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _again(m: Module, condition) -> Signal:
+def _held_before(m: Module, condition) -> Signal:
     """Return whether a condition held in the previous cycle."""
     before = Signal()
     m.d.sync += before.eq(condition)

@@ -216,10 +216,10 @@ def _fifo_order(m: Module, fifo, depth: int) -> Order:
 
 
 def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
-    """Lemmas: the place of the marked item in the memory, a ring, and the distance of its ends.
+    """Lemmas: the marked item is at its place in the memory, and the distance of the ring's ends.
 
-    `ring` has the number of places and of items, and, if the last is set, the steps from the oldest
-    item to the marked one.
+    `ring` is a tuple: the number of places, the number of items, the steps from the oldest item to
+    the marked one, and a flag that the marked item is in the memory.
     """
     places, level, steps, stored = ring
     consume, produce = whitebox.addresses("storage")

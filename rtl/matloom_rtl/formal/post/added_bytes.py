@@ -1,4 +1,4 @@
-"""Claims about the bytes of another tensor that POST adds to results: the oldest that wait."""
+"""Claims about the bytes of a second tensor that wait in a queue until POST adds them."""
 
 from amaranth.hdl import Assert, Module
 

@@ -86,9 +86,9 @@ def lanes(unit: Lanes) -> Claim:
     """Claim the lane of each column, when its result is shown, and that there is room for it.
 
     The lanes themselves, the tables, the bytes that wait and SOFTMAX are removed. Assumes that a
-    shown vector stays, that command and numbers stay while anything is inside, that only complete
-    vectors are written, and what is proven of SOFTMAX about the vectors that it takes and the
-    results that it shows.
+    shown vector stays, that the command and its number formats are constant while a vector is
+    inside, that only complete vectors are written, and what is proven of SOFTMAX about the vectors
+    that it takes and the results that it shows.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -129,7 +129,10 @@ def lanes(unit: Lanes) -> Claim:
 
 
 def _remove_parts(whitebox: Whitebox) -> tuple[dict, list]:
-    """Remove lanes and other submodules; return them, or a list, by name, and their outputs."""
+    """Remove the lanes and the submodules behind them from the unit, for free inputs instead.
+
+    Returns the removed components by name, a list of them for lanes, and their outputs.
+    """
     config, parts, free = whitebox.unit._config, {}, []
     for name in ("lane", *(("float_lane",) if config.has_float else ())):
         names = [f"{name}_{number}" for number in range(config.lanes)]
@@ -152,7 +155,7 @@ def _assume_whole_vectors(m: Module, unit: Lanes) -> None:
 
 
 def _assume_stable(m: Module, unit: Lanes, busy) -> None:
-    """Assume that command and numbers do not change after a cycle with `busy`."""
+    """Assume that command and number formats do not change after a cycle with `busy`."""
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
     was_busy = Signal()

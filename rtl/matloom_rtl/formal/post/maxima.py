@@ -52,8 +52,8 @@ class _Groups:
 def maxima(unit: Maxima) -> Claim:
     """Claim which results leave, and that each is the largest of its column in a group of four.
 
-    Assumes that the beats of a vector come in order, and that `pools` stays within a group of four
-    and until its maximum has left.
+    Assumes that the beats of a vector come in order, and that `pools` is constant from the first
+    beat of a group of four until its maximum has left.
     """
     m = Module()
     whitebox = Whitebox(unit)

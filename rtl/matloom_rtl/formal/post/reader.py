@@ -15,7 +15,7 @@ __all__ = ["reader", "reader_proofs"]
 
 
 class _Parts:
-    """Queue, requests and products, removed: each is proven separately, and obeys its contract.
+    """Free inputs instead of the queue, requests and products, which are proven separately.
 
     Members
     -------
@@ -79,7 +79,7 @@ def _earlier_bits(m: Module, value, cycles: int) -> list:
 def reader(unit: Reader) -> Claim:
     """Claim that each position is requested and read once, that its data has room, and arrives.
 
-    Assumes that a command stays while any of its vectors are in flight.
+    Assumes that a command is constant while any of its vectors are in flight.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -153,7 +153,7 @@ def _claim_requests(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None
 
 
 def _assume_constant(m: Module, whitebox: Whitebox, begun) -> None:
-    """Assume that command and numbers stay constant while requests or reads are in flight."""
+    """Assume that command and number formats are constant while requests or reads are in flight."""
     unit, room = whitebox.unit, whitebox.register(name="room")
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)

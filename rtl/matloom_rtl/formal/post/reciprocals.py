@@ -154,10 +154,10 @@ def _zeros(word):
 
 
 def _sums(m: Module, unit: Reciprocals, n):
-    """Return what is written to the sums, and the total that was written before.
+    """Return what is written to the memory of sums in this cycle, and the total written before.
 
-    The former is a tuple: whether a sum is written, whether it is that of row `n`, all terms of the
-    row so far, whether the sums of the batch are complete, and the row's index.
+    What is written is a tuple: whether a sum is written, whether it is that of row `n`, the sum of
+    the row's terms so far, whether the sums of the batch are complete, and the row's index.
     """
     cycles = 1 + reduction_latency(unit._ways)
     part = 0

@@ -93,9 +93,9 @@ class _Results:
 def writer(unit: Writer) -> Claim:
     """Claim that each result is written once, at its position, with the bytes of its columns.
 
-    Assumes that position, command and numbers stay while there are results, and that a position
-    changes only after its result has left. The queue of write requests is removed, because it is
-    proven separately.
+    Assumes that the command and its number formats are constant while there are results, and that a
+    position changes only after its result has left. The queue of write requests is removed, because
+    it is proven separately.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -136,7 +136,7 @@ def writer(unit: Writer) -> Claim:
         Assert(unit.finished == (unit.advance & unit.position.end)),
         Assert(unit.waiting == (some | waits)),
     ]
-    _stays(m, unit, results, waits)
+    _assume_constant(m, unit, results, waits)
     m.d.comb += results_leave.eq(unit.advance & (results.count == 2) & (results.ahead == 1))
     m.d.comb += [
         Cover(results_leave & to_spad & unit.position.last_block & (command.tail == 1)),
@@ -145,8 +145,11 @@ def writer(unit: Writer) -> Claim:
     return Claim(module=m, ports=(results.mark, *free, *inputs_of(unit)))
 
 
-def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
-    """Assume that command and numbers, and a result's position, stay while results are pending."""
+def _assume_constant(m: Module, unit: Writer, results: _Results, waits) -> None:
+    """Assume that the command, its number formats and a result's position are constant.
+
+    They are while results are pending, the position until its result leaves.
+    """
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
     before = Signal.like(held, name="held_before")

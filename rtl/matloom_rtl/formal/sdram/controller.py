@@ -17,7 +17,7 @@ from matloom_rtl.formal.sdram.pin_rules import Rules
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.pins import ControllerPlan
 
-__all__ = ["sdram", "sdram_proofs", "short"]
+__all__ = ["sdram", "sdram_proofs", "short_wait_controller"]
 
 #: SDRAM and clock of the controller with short waits.
 _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
@@ -107,8 +107,10 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
     ]
 
 
-def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
-    """Return a controller whose covers are soon reached: short chunks and initialisation."""
+def short_wait_controller(
+    part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1
+) -> SdramController:
+    """Return a controller with short chunks and initialisation, so that covers are soon reached."""
     timing = part.timing_of_gear(clock_hz, gear)
     plan = ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
     due = gear * (plan.longest_wait + 1)
@@ -143,11 +145,11 @@ def _boards() -> dict[str, Callable[[], SdramController]]:
 
 
 def sdram_proofs(units: list) -> list[Proof]:
-    """Return the proofs of SDRAM controllers: those of boards, and one with short waits (`short`).
+    """Return the proofs of SDRAM controllers: those of boards, and one with short waits.
 
     Returns an empty list if `units` has no controller. On a board, covers would take too many
-    cycles from power-up; those of the short one, which has the same claim, show that the claim is
-    not vacuous.
+    cycles from power-up; those of `short_wait_controller`, which has the same claim, show that the
+    claim is not vacuous.
     """
     if not any(isinstance(unit, SdramController) for unit in units):
         return []
@@ -167,7 +169,9 @@ def sdram_proofs(units: list) -> list[Proof]:
             kind="memory",
             unit="SdramController, short waits for power and refreshes",
             statement=_STATEMENT,
-            build=lambda: sdram(short(load_sdram(_PART), clock_hz=_CLOCK_HZ, bus_bits=32)),
+            build=lambda: sdram(
+                short_wait_controller(load_sdram(_PART), clock_hz=_CLOCK_HZ, bus_bits=32)
+            ),
             depth=2,
             cover_depth=80,
         ),

@@ -15,7 +15,7 @@ _OWN = ("unanswered", "found", "head", "whole", "addresses", "shown")
 
 
 class _Parts:
-    """The submodules of `Merge`, removed; each is proven separately.
+    """Free inputs instead of the submodules of `Merge`, which are proven separately.
 
     Members
     -------

@@ -20,9 +20,9 @@ _MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
 
 
 class _Parts:
-    """The submodules of `Merge`; its queues and `Unanswered` are removed.
+    """The submodules of `Merge`, with free inputs instead of its queues and `Unanswered`.
 
-    `ports` are the outputs of the removed ones, inputs of the claim.
+    `ports` are the outputs of the removed submodules, inputs of the claim.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):

@@ -6,7 +6,7 @@ from matloom.arch.config import load_config
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.link.share import share_reads, share_writes
-from matloom_rtl.formal.sdram.controller import sdram, short
+from matloom_rtl.formal.sdram.controller import sdram, short_wait_controller
 from matloom_rtl.formal.sdram.datapath import datapath
 from matloom_rtl.formal.sdram.merge import merge
 from matloom_rtl.formal.sdram.merge_progress import progress
@@ -78,7 +78,9 @@ def test_a_broken_rule_of_the_sdram_is_not_proven(refuted, mutated, monkeypatch,
     component, change = RULES[name]
     mutant = mutated(component, change)
     monkeypatch.setattr(f"matloom_rtl.sdram.controller.{component.__name__}", mutant)
-    unit = short(load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32, gear=gear)
+    unit = short_wait_controller(
+        load_sdram("IS42S16160"), clock_hz=54_000_000, bus_bits=32, gear=gear
+    )
     refuted(lambda: sdram(unit, with_covers=False), depth=66)
 
 
