@@ -27,14 +27,14 @@ TOLERANCE, LEAST = 0.2, 0.02
 
 
 def compile_unchecked(network: Path, config: Config, memory: Memory, effort: int) -> Program:
-    """Return a program without checks."""
+    """Compile a network without checking the result against the interpreter."""
     return compile(
         network, config, CompileOptions(effort=effort, tuned=False), None, "none", memory
     )
 
 
 def cycles(program: Program, calls: int = 1) -> int:
-    """Return the cycles that the chip counts in the last of some calls."""
+    """Run a program `calls` times on the simulated chip; return the cycles of the last call."""
     with load(program, device="rtl", memory=program.memory) as session:
         for _ in range(calls):
             session.run(random_arrays(program, 0))
@@ -43,7 +43,7 @@ def cycles(program: Program, calls: int = 1) -> int:
 
 
 def apply_advice(network: Path, program: Program, line: Advice) -> int:
-    """Return the cycles of a call after the change that a line advises."""
+    """Make the change that a line of advice proposes; return the cycles of a call with it."""
     change = line.change
     if change is None:
         return cycles(program, calls=2)
@@ -53,7 +53,10 @@ def apply_advice(network: Path, program: Program, line: Advice) -> int:
 
 
 def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str, Advice, float]]:
-    """Yield for each network its name, the first line, and the gains predicted and counted."""
+    """Yield each network's name, its first line of advice, and the counted gain as a fraction.
+
+    Networks with more than `most` predicted cycles, or without advice, are left out.
+    """
     for network in networks:
         program = compile_unchecked(network, config, REFERENCE_MEMORY, 1)
         if not 0 < program.predicted_cycles <= most:
@@ -71,7 +74,7 @@ def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str,
 
 
 def is_true(line: Advice, gain: float) -> bool:
-    """Return whether the chip gains what a line of advice predicts."""
+    """Return whether the counted gain is close to the one that a line of advice predicts."""
     return abs(gain - line.gain) <= max(TOLERANCE * line.gain, LEAST)
 
 

@@ -21,7 +21,7 @@ from matloom_rtl.generate import Chip, generate
 
 
 def sample(config: str, chip: Chip, device: str, total: dict[str, float]) -> dict[str, Any]:
-    """Return one entry of the file."""
+    """Return an entry of area.json for one synthesised engine."""
     return {
         "config": config,
         "family": DEVICES[device].family,
@@ -31,7 +31,7 @@ def sample(config: str, chip: Chip, device: str, total: dict[str, float]) -> dic
 
 
 def synthesise(device: str, config: str) -> dict[str, Any]:
-    """Synthesise an engine in the wrapper of few pins."""
+    """Synthesise an engine in a four-pin wrapper for a device; return its entry of area.json."""
     chip = generate(load_config(config))
     return sample(config, chip, device, measure(chip, DEVICES[device])["total"])
 
@@ -82,7 +82,7 @@ def placement_costs() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Renew the file."""
+    """Rewrite host/matloom/data/area.json."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("device", nargs="?", choices=DEVICES)
     parser.add_argument("configs", nargs="*")

@@ -37,9 +37,10 @@ NETWORKS = ("ic", "kws", "vww", "ad")
 
 
 def measure(program: Program, driver: Driver) -> dict[str, Any]:
-    """Return the counted and predicted cycles of a first call and of a later one.
+    """Return the counted and predicted cycles of a first call, and of a later one.
 
-    The later call finds its weights on chip. `link` is the traffic on the line of each call.
+    There is a later call only if its weights are still on chip. `link` is the traffic of a call on
+    a serial line.
     """
     inputs = noise_for(program)
     found: dict[str, Any] = {}
@@ -53,7 +54,7 @@ def measure(program: Program, driver: Driver) -> dict[str, Any]:
 
 
 def noise_for(program: Program) -> dict[str, Any]:
-    """Return random inputs."""
+    """Return random inputs for a program, arrays by name."""
     noise = np.random.default_rng(0)
     return {
         info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
@@ -62,9 +63,10 @@ def noise_for(program: Program) -> dict[str, Any]:
 
 
 def link_cost(program: Program) -> dict[str, int]:
-    """Return the bytes and requests of a call over a link to the functional model.
+    """Return the bytes and requests that a call needs over a serial link.
 
-    The far end is written in Python, from docs/link.md; other ends transfer the same bytes.
+    The device at the other end is a functional model in Python, written from docs/link.md; a board
+    transfers the same bytes.
     """
     config = program.config
     size = memory_size_for(program.memory_bytes)
@@ -77,7 +79,10 @@ def link_cost(program: Program) -> dict[str, int]:
 
 
 def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
-    """Return the report of a board with its networks; those that need more memory say so."""
+    """Return the report of a board with the measurements of its networks added.
+
+    A network that does not fit the board's memory has an entry with the memory that it needs.
+    """
     board = load_board(name)
     engine, memory = load_config(board.config), load_memory(name)
     if f"{engine.digest:08x}" != report["config_digest"]:

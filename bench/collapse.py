@@ -50,7 +50,7 @@ WAYS = {
 
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list:
-    """Return a convolution without a bias, and its normalisation."""
+    """Return a convolution without a bias, followed by batch normalisation."""
     padding = kernel // 2
     made = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
     return [made, nn.BatchNorm2d(outputs)]
@@ -78,7 +78,7 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Ten logits for images (batch, 1, 28, 28)."""
+    """A small MobileNetV2: ten logits for images (batch, 1, 28, 28)."""
 
     def __init__(self, spread: float) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class Network(nn.Module):
                 gain.data.exp_()
 
     def forward(self, image: Tensor) -> Tensor:
-        """Return logits."""
+        """Return logits (batch, 10) for images (batch, 1, 28, 28)."""
         return self.dense(self.layers(image).mean(dim=(2, 3)))
 
 
@@ -137,7 +137,7 @@ def fold_normalisations(network: nn.Module) -> nn.Module:
 
 
 def figures(report: QuantisationReport) -> dict:
-    """Return the figures of a report that go into the stored file."""
+    """Return the entry of a quantisation report in the stored file."""
     (output,) = report.outputs
     return {
         "accuracy": output.accuracy.value,

@@ -33,7 +33,10 @@ SIZES, DEPTH = (48, 96, 160, 224), 52
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A compilation: seconds without and with checks, and its result; None if it did not finish."""
+    """Measurement of one compilation: seconds without and with checks, and the result.
+
+    Values are None if the compilation did not finish in time.
+    """
 
     sweep: str
     preset: str

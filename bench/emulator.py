@@ -80,7 +80,7 @@ def _pages(start, size):
 
 @dataclass
 class Machine:
-    """A processor with a program, its standard streams, and the files that it may read, by name."""
+    """An emulated processor with a program, standard streams, and readable files by name."""
 
     processor: Processor
     files: dict[str, bytes]
@@ -89,7 +89,7 @@ class Machine:
     code: int | None = None
 
     def run(self, program: Path, arguments: list[str]) -> int:
-        """Return the code that the program ends with."""
+        """Run a program until it exits; return its exit status."""
         self._open = {0: [self.input, 0]}
         self._heap = HEAP
         self._uc = unicorn.Uc(*self.processor.mode)
@@ -112,7 +112,10 @@ class Machine:
         return struct.unpack_from(self.processor.order + layout, data, offset)
 
     def _load(self, data):
-        """Map the segments of an ELF file; return its entry point and what the start code needs."""
+        """Map the segments of an ELF file into memory.
+
+        Returns the entry point, and the auxiliary vector for the program's start code, by key.
+        """
         wide = self.processor.bits == 64
         entry, headers = self._unpack("QQ" if wide else "II", data, 24)
         size, count = self._unpack("HH", data, 54 if wide else 42)
@@ -202,7 +205,7 @@ class Machine:
         return size
 
     def _spans(self, address, count):
-        """Yield address and length of each part of a scattered read or write."""
+        """Yield address and length of each buffer of a system call like readv or writev."""
         size = self.processor.bits // 8
         for part in range(count):
             data = bytes(self._uc.mem_read(address + 2 * size * part, 2 * size))

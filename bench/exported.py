@@ -40,7 +40,7 @@ CALIBRATION, SAMPLES, CHIP_SAMPLES = 32, 100, 3
 
 
 def random_inputs(path, count, seed):
-    """Return random inputs of a file, by name."""
+    """Return `count` random inputs for a model file, each a dict of arrays by name."""
     draw = np.random.default_rng(seed)
     (value,) = onnx.load(path).graph.input
     kind = value.type.tensor_type
@@ -51,7 +51,7 @@ def random_inputs(path, count, seed):
 
 
 class Calibration(quantization.CalibrationDataReader):
-    """The inputs that the quantiser takes ranges from."""
+    """Inputs from which ONNX Runtime's quantiser takes the ranges of tensors."""
 
     def __init__(self, path):
         self._given = iter(random_inputs(path, CALIBRATION, 1))
@@ -78,7 +78,7 @@ def quantise(path, form):
 
 
 def relative_error(actual, expected):
-    """Return the largest difference of any output, over the output's largest number."""
+    """Return the largest difference of any output, divided by that output's largest magnitude."""
     assert len(actual) == len(expected)
     return max(
         float(np.abs(one.astype(np.float64) - two).max() / np.abs(two).max())
@@ -87,7 +87,10 @@ def relative_error(actual, expected):
 
 
 def compare(program, device, inputs, expected):
-    """Return how many runs are equal, and the largest error."""
+    """Run a program on each of `inputs`, and compare its outputs with `expected`.
+
+    Returns the number of samples, how many are equal, and the largest relative error.
+    """
     with matloom.load(program, device=device) as session:
         found = [
             relative_error(list(session.run(one).values()), two)
@@ -97,7 +100,10 @@ def compare(program, device, inputs, expected):
 
 
 def compare_with_onnx_runtime(path, config, *, exact):
-    """Return how a file compares with ONNX Runtime on the model and on the chip."""
+    """Compare a model file with ONNX Runtime on random inputs, on the model and on the chip.
+
+    Returns the comparisons by device, and the network's MACs. `exact` is as in `matloom.compile`.
+    """
     given = random_inputs(path, SAMPLES, 7)
     session = onnx_session(path.read_bytes())
     wanted = [session.run(None, each) for each in given]
@@ -111,7 +117,7 @@ def compare_with_onnx_runtime(path, config, *, exact):
 
 
 def kernel_error(source, inputs, expected):
-    """Return the error of a run on the kernels."""
+    """Return the relative error of a network run with the operators' kernels in NumPy."""
     with matloom.load(source, device="fast", config="nano", check="none") as session:
         names = [info.name for info in session.program.inputs]
         return relative_error(list(session.run({names[0]: inputs}).values()), expected)

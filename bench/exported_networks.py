@@ -6,14 +6,14 @@ from torch.nn import functional
 
 
 def block(inputs, outputs, size=3, stride=1, groups=1, dilation=1):
-    """Return a convolution, a batch norm and a ReLU."""
+    """Return a convolution, batch normalisation and a ReLU."""
     padding = dilation * (size // 2)
     layer = nn.Conv2d(inputs, outputs, size, stride, padding, dilation, groups, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.ReLU())
 
 
 class Residual(nn.Module):
-    """A sum of two branches."""
+    """A residual block: the sum of two branches."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """A norm, then attention with two heads."""
+    """Layer normalisation, then attention with two heads."""
 
     def __init__(self):
         super().__init__()
@@ -196,7 +196,7 @@ NETWORKS = {
 
 
 def network(name):
-    """Return a network in eval mode, and an input."""
+    """Return the network with this name, in evaluation mode, and an input for it."""
     torch.manual_seed(0)
     parts, shape = NETWORKS[name]
     made = nn.Sequential(*parts()).eval()

@@ -46,19 +46,21 @@ BOARD = ("network", "port", "memory", "tensors")
 
 
 def available() -> bool:
-    """Return whether the compiler is installed."""
+    """Return whether the compiler (package ziglang) is installed."""
     return importlib.util.find_spec("ziglang") is not None
 
 
 def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()) -> Path:
-    """Link the driver with start code that calls it, for a target; return the program.
+    """Build a program of the driver and start code that calls it; return its path.
 
     Parameters
     ----------
+    target:
+        A key of `TARGETS`.
     linked:
         The network is part of the firmware, so that only its checksum is checked.
     extra:
-        More options for the driver; they do not apply to the board file, which stands for flash.
+        More compiler options for the driver; not for the board file, whose data stand for flash.
 
     Raises
     ------
@@ -81,7 +83,10 @@ def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()
 
 
 def support(target: str) -> list[Path]:
-    """Return the functions that compilers call implicitly, for targets without libraries."""
+    """Return the source files of functions that compilers call implicitly, such as memcpy.
+
+    Targets without a C library need them.
+    """
     folder = FIRMWARE / "support"
     return [folder / "memory.c", *([folder / "save_restore.S"] if "rv32" in target else [])]
 
@@ -124,7 +129,7 @@ def sections(path: Path) -> dict[str, int]:
 
 
 def measure(folder: Path) -> dict[str, dict[str, int]]:
-    """Return bytes of code and of constants, by target and use."""
+    """Return the bytes of code and of constants of each program, by target and use."""
     files = {
         f"{target}, {'linked network' if linked else 'any file'}": link(
             target, folder, linked=linked

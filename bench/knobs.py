@@ -62,7 +62,7 @@ CHANGES = (
 
 
 def measure_area(text: str) -> dict[str, Any]:
-    """Return the area of a configuration's chip in the wrapper of few pins, by Yosys."""
+    """Return the area of a configuration, synthesised by Yosys in a four-pin wrapper."""
     report = measure(generate(load_config(text)), DEVICES[DEVICE])
     return {key: report[key] for key in ("config", "config_digest", "versions", "total")}
 

@@ -62,10 +62,10 @@ class _Result(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """A controller in Verilator.
+    """An SDRAM controller as a Verilator library.
 
-    Members: its library, its initialisation, columns per command, and whether the SDRAM's clock
-    lags.
+    Members: the library, the register writes that initialise the controller, columns per command,
+    and whether the SDRAM's clock lags.
     """
 
     library: Any
@@ -81,7 +81,10 @@ def _full_bursts(start: int) -> Bursts:
 
 
 def traffic_patterns() -> dict[str, tuple[Bursts, Bursts]]:
-    """Return reads and writes by name: those of test_efficiency, and short bursts."""
+    """Return pairs of reads and writes, by name of the pattern.
+
+    The patterns are those of test_efficiency, and short bursts.
+    """
     rows = [(row * PART.row_bytes, 4) for row in range(_SIZE // 32)]
     chance = random.Random(0)
     anywhere = [(chance.randrange(1 << 15) * 32, 4) for _ in range(_SIZE // 32)]
@@ -106,7 +109,7 @@ def _build(folder: Path, wrapper: str, sources: Sequence[Path]) -> Any:
 
 
 def our_controller(folder: Path, mhz: int) -> Core:
-    """Return this project's controller."""
+    """Build this project's controller for a clock in MHz."""
     controller = SdramController(
         PART, clock_hz=mhz * 10**6, bus_bits=BUS_BITS, burst_beats=BURST_BEATS
     )
@@ -117,7 +120,7 @@ def our_controller(folder: Path, mhz: int) -> Core:
 
 
 def _configuration(mhz: int, options: dict[str, Any]) -> str:
-    """Return the input of litedram_gen, which is YAML and may be JSON."""
+    """Return the configuration file of litedram_gen, YAML that is also JSON."""
     return json.dumps(
         {
             "cpu": "None",
@@ -137,7 +140,10 @@ def _configuration(mhz: int, options: dict[str, Any]) -> str:
 
 
 def _initialisation(registers: dict[str, int], timing: SdramTiming) -> list[tuple[int, int, int]]:
-    """Return writes to registers, word address, data and cycles before, up to `init_done`."""
+    """Return the register writes that initialise the SDRAM and end with `init_done`.
+
+    Each is a tuple: word address, data, and cycles to wait before it.
+    """
     writes: list[tuple[int, int, int]] = []
 
     def write(name: str, data: int, wait: int = 0) -> None:
@@ -160,7 +166,7 @@ def _initialisation(registers: dict[str, int], timing: SdramTiming) -> list[tupl
 
 
 def litedram_controller(folder: Path, programs: Path, mhz: int, options: dict[str, Any]) -> Core:
-    """Return litedram's core."""
+    """Build litedram's controller for a clock in MHz."""
     (folder / "core.yml").write_text(_configuration(mhz, options))
     run([programs / "litedram_gen", folder / "core.yml", "--output-dir", folder / "core"])
     source = folder / "core" / "gateware" / "litedram_core.v"
@@ -190,7 +196,10 @@ def _words(rows: Sequence[tuple[int, ...]], width: int) -> Any:
 
 
 def measure(core: Core, mhz: int, reads: Bursts, writes: Bursts) -> str:
-    """Return the share of cycles that transfer a column, or the broken rule."""
+    """Return the percentage of cycles that transfer a column, as text.
+
+    If an SDRAM rule was broken or data were wrong, the text says so instead.
+    """
     shape, result = shape_of(PART, PART.timing(mhz * 10**6)), _Result()
     core.library.yardstick(
         ctypes.byref(shape),

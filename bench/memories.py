@@ -35,7 +35,7 @@ RATES, LATENCIES = (8, 4, 2, 1), (16, 32, 64, 128)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A network on an engine and a memory."""
+    """One measurement: a network on an engine with a memory."""
 
     network: str
     config: str
@@ -53,9 +53,9 @@ class Point:
 
 
 def points(config: str, *, quick: bool) -> list[Point]:
-    """Return the measurements of a configuration.
+    """Return the measurements of a configuration: all latencies, at all rates its bus supports.
 
-    The rates that its bus supports, at all latencies.
+    With `quick`, only the lowest and the highest rate, and two latencies.
     """
     bus_bytes = load_config(config).bus_bytes
     rates = [rate for rate in RATES if rate <= bus_bytes]
@@ -71,7 +71,7 @@ def points(config: str, *, quick: bool) -> list[Point]:
 
 
 def measure(point: Point, graph: Graph, driver: Driver) -> list[dict[str, Any]]:
-    """Run a point.
+    """Run a network with a memory on the simulated chip, as described by `point`.
 
     Return a row for its first call, and one for a later call with weights on chip.
     """

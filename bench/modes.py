@@ -52,7 +52,7 @@ MODE_SETS = (
 
 
 def config_of(modes: tuple[str, ...]) -> Config:
-    """Return `small` with these modes in addition to `i8xi8`."""
+    """Return preset `small` with these modes in addition to `i8xi8`."""
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
 
 
@@ -86,7 +86,7 @@ class MeasuredArray(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Return both as a module."""
+        """Return a module with the array, the accumulators and their connections."""
         m = Module()
         array = m.submodules.array = self.array
         m.submodules.accumulators = accumulators = Accumulators(self._config)

@@ -24,7 +24,7 @@ _WIDTH, _CHECKS_ALONE = 2, (0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """The simulator of all mutants, and the report of their verdicts."""
+    """Tries all mutants of a netlist in one simulator, and keeps a report of their verdicts."""
 
     config: Config
     library: Path
@@ -39,9 +39,10 @@ class Campaign:
         return mutants
 
     def leave_out(self, observed: set[int]) -> None:
-        """Mark mutants that no output depends on as equivalent; they run no streams.
+        """Mark mutants that no output of the chip depends on as equivalent; they are not tried.
 
-        If a stream notices one of them, this check is wrong.
+        `observed` has the numbers of all other mutants. Raises RuntimeError if an earlier check
+        noticed a mutant that is not among them.
         """
         for number, mutant in enumerate(self.mutants, start=1):
             if number in observed:
@@ -53,7 +54,10 @@ class Campaign:
         write(self.report)
 
     def first_streams(self, end: float) -> None:
-        """Run the first streams on every mutant without a verdict, until time is up."""
+        """Run a few random instruction streams on every mutant without a verdict.
+
+        Stops when `time.monotonic` exceeds `end`.
+        """
         if not self.verdicts:
             wrong = what_noticed(self.config, self.library, 0, _MANY)
             if wrong:
@@ -73,7 +77,7 @@ class Campaign:
             self._tell(mutant, begin)
 
     def _tell(self, mutant: str, begin: float) -> None:
-        """Write the report, and print the verdict on a mutant."""
+        """Save the report, and print the verdict on a mutant and the time since `begin`."""
         write(self.report)
         item, seconds = self.verdicts[mutant], time.monotonic() - begin
         number = self.mutants.index(mutant) + 1
@@ -92,7 +96,7 @@ class Campaign:
                 yield number, mutant, item
 
     def retry(self, end: float) -> None:
-        """Run the current checks and first streams on survivors, if they have become wider."""
+        """Run the checks again on survivors that were tried before the checks were extended."""
         for number, mutant, item in self._survivors(end):
             if item.get("width") == _WIDTH:
                 continue
@@ -102,7 +106,7 @@ class Campaign:
             self._tell(mutant, begin)
 
     def compare(self, end: float) -> None:
-        """Compare each survivor with the original, once."""
+        """Check each survivor, once, for equivalence with the original netlist."""
         for _number, mutant, item in self._survivors(end, "compared"):
             begin = time.monotonic()
             same = is_equivalent(mutant, self.folder)

@@ -39,14 +39,14 @@ _TEXT = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule$", re.MULTILINE | re.DOT
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimFiles:
-    """A claim as Verilog, and as Yosys reads it before a mutation."""
+    """A formal claim as files: its Verilog, and its netlist in Yosys' format."""
 
     proof: Proof
     folder: Path
 
     @property
     def verilog(self) -> str:
-        """Return the Verilog in which lines are looked for."""
+        """Return the claim's Verilog, in which cells are located by line."""
         return (self.folder / "chip.v").read_text()
 
 
@@ -111,12 +111,15 @@ def _cells(path: Path) -> dict[str, list[re.Match[str]]]:
 
 
 def _similarity(lines: list[str], others: list[str]) -> float:
-    """Return the share of lines that two modules have in common."""
+    """Return the share of lines that two modules have in common, from 0 to 1."""
     return (Counter(lines) & Counter(others)).total() / max(len(lines), len(others))
 
 
 def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> dict[int, int]:
-    """Return the lines that correspond in another module; empty for different units."""
+    """Return a map from line numbers of a module to those of equal lines in another one.
+
+    Modules are pairs of first line number and lines. The map is empty if they differ too much.
+    """
     (first, lines), (other_first, others) = module, other
     if _similarity(lines, others) < _MIN_COMMON_SHARE:
         return {}
@@ -129,7 +132,7 @@ def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> 
 
 
 def _place(cell: re.Match[str]) -> tuple[Any, ...]:
-    """Return the lines, type and parameters of a cell."""
+    """Return a key that identifies a cell in both netlists: its lines, type and parameters."""
     numbers = re.findall(r"(\d+)\.\d+-(\d+)\.\d+", cell["src"] or "")
     lines = tuple((int(first), int(last)) for first, last in numbers)
     return lines, cell["type"], tuple(re.findall(r"parameter (.*)", cell["body"]))

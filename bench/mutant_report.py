@@ -26,7 +26,7 @@ def digest_of(folder: Path) -> str:
 
 
 def reusable_verdicts(before: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
-    """Return an earlier report's verdicts; none if it is of another netlist or choice."""
+    """Return the verdicts of an earlier report; none if its netlist or its selection differs."""
     same = all(before.get(key) == report[key] for key in report if key != "mutants")
     return dict(before["mutants"]) if same else {}
 
@@ -38,7 +38,7 @@ def unit_of(mutant: str) -> str:
 
 
 def give_reasons(report: dict[str, Any]) -> None:
-    """Add the reasons why survivors make no difference, from the list of this netlist."""
+    """Mark survivors known to make no difference, with the reasons stored for the netlist."""
     reasons = json.loads(REASONS.read_text()).get(report["netlist"], {})
     for mutant, item in report["mutants"].items():
         if item["verdict"] == NOTHING and mutant in reasons:
@@ -46,7 +46,7 @@ def give_reasons(report: dict[str, Any]) -> None:
 
 
 def write(report: dict[str, Any]) -> None:
-    """Write the report."""
+    """Write the report to docs/results/netlist_mutants.json."""
     REPORT.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -30,7 +30,7 @@ _WATCHDOG, _RUN_CYCLES = 20_000, 1 << 19
 
 
 class MutantTransport(RtlTransport):
-    """A mutant of the chip, in the `library` that has them all."""
+    """Transport to one mutant of the chip, in a simulator `library` that contains all mutants."""
 
     def __init__(self, config: Config, library: Path, number: int) -> None:
         self._of = library, number
@@ -53,7 +53,7 @@ class MutantTransport(RtlTransport):
 
 
 def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) -> None:
-    """Run streams on a mutant; raise whatever notices it."""
+    """Run random instruction streams on mutant `number`; raise an error if it is noticed."""
     limit = _PROCESSOR_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     chip = MutantTransport(config, library, number)
@@ -78,7 +78,7 @@ def _child(config: Config, library: Path, number: int, streams: tuple[int, int],
 
 
 def what_noticed(config: Config, library: Path, number: int, streams: tuple[int, int]) -> str:
-    """Return the name of the check that noticed a mutant; empty if none did."""
+    """Run `trial` in a process; return the name of the check that noticed, or ""."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.Process(target=_child, args=(config, library, number, streams, there))
     child.start()

@@ -14,7 +14,7 @@ _EQUIVALENCE_SECONDS = 40
 
 
 def run_yosys(script: str, folder: Path, seconds: int = 3600) -> None:
-    """Run a Yosys script in a folder, within a processor time; raise FlowError otherwise."""
+    """Run a Yosys script in a folder; raise FlowError if it fails or takes too long."""
     (folder / "script.ys").write_text(script)
     limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$0" "$@"']
     command = [*limited, find(YOSYS).path, "-q", "script.ys"]
@@ -25,8 +25,8 @@ def observable_mutants(verilog: Path) -> set[int]:
     """Return the numbers of the mutants that an output of the chip may depend on.
 
     The chip with all mutants is flattened and optimised, with wide cells split into bits. If the
-    selection of a mutant is gone then, it changes nothing: no logic reads the bit, or both sides
-    are equal or x.
+    select input of a mutant is gone then, the mutant changes nothing: no logic reads the changed
+    bit, or both variants are equal or undefined.
     """
     made = verilog.with_name(f"observed_{verilog.name}")
     if not made.is_file():

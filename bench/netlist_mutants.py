@@ -41,9 +41,9 @@ _NO_LOGIC = re.compile(r"\$meminit|-port (CLK|RD_CLK|WR_CLK) ")
 
 
 def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
-    """Write the chip in Yosys' format; return the mutants drawn, as arguments of `mutate`.
+    """Write the chip in Yosys' format; return random mutants, as arguments of `mutate`.
 
-    They are drawn once for a chip and a choice.
+    The draw is cached in `folder` and repeated only if the chip, `count` or `seed` has changed.
     """
     text = power_up.without_initial_values(simulated.for_simulation(chip.verilog))
     (folder / "chip.v").write_text(text)
@@ -63,7 +63,7 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
 def with_mutants(mutants: list[str], folder: Path) -> Path:
     """Return a Verilog file of the chip with all mutants, selected by the input ``mutsel``.
 
-    It is made once for a chip and a choice.
+    The file is cached in `folder`.
     """
     changes = [
         f"mutate -ctrl mutsel {_BITS} {number} {mutant}\n"

@@ -36,7 +36,7 @@ ON_CHIP = 3
 
 
 def load_recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """Return the runtime that recorded a network's outputs, its inputs, and the outputs."""
+    """Return a network's recorded run: the runtime that made it, the inputs, and the outputs."""
     with np.load(models / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         inputs = [golden[key] for key in sorted(golden) if key.startswith("in")]
         kind = next(key for key in EXPECTED if key in golden)
@@ -80,7 +80,7 @@ def placement(program: Program) -> dict[str, Any]:
 
 
 def measure(models: Path, name: str, devices: dict[str, Driver]) -> dict[str, Any]:
-    """Return the entry of a network."""
+    """Return the report's entry of a network."""
     program = compile(models / "models" / f"{name}.tflite", CONFIG)
     kind, inputs, expected = load_recorded(models, name)
     entry = {"name": name, **placement(program), "expected": kind, "samples": len(expected)}

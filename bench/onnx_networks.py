@@ -78,7 +78,7 @@ def load_samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def count_claims(model: Any, exact: bool) -> dict[str, int]:
-    """Return how many layers and channels are proven, repaired, or can differ."""
+    """Return how many layers and channels are proven equal to ONNX Runtime, or can differ."""
     found = GraphReader(model, "", exact=exact).claims()
     channels = [claim for claim in found if claim.channels]
     return {
@@ -115,7 +115,10 @@ def relative_errors(
 def add_random_samples(
     model: Any, recorded: tuple[dict[str, Any], list[Any]], count: int
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return `count` samples: recorded ones, then random ones of a similar distribution."""
+    """Return `count` samples: recorded ones, then random ones with the same mean and deviation.
+
+    ONNX Runtime computes the outputs of the random ones. Samples are inputs by name, and outputs.
+    """
     draw, session = np.random.default_rng(0), onnx_session(model.SerializeToString())
     given, wanted = recorded
     more = max(0, count - len(wanted[0]))
@@ -140,7 +143,7 @@ def add_random_samples(
 def report_row(
     path: Path, golden: Path, exact: bool, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the results of a network."""
+    """Return the report's row of a network: where it runs, and how outputs compare."""
     model, dims = with_batch_of_one(path)
     given, wanted = add_random_samples(model, load_samples(golden, model), options.samples)
     program = matloom.compile(path, options.config, check="none", dims=dims, exact=exact)
@@ -159,9 +162,9 @@ def report_row(
 
 
 def load_report(path: Path | None, only: str) -> dict[str, Any]:
-    """Return the report so far; an empty one if it was made with other packages.
+    """Return the report so far, or an empty one if other package versions made it.
 
-    Some of the networks do not replace a report of all.
+    Raises SystemExit in the latter case if only some networks are measured (`only`).
     """
     versions = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
     found: dict[str, Any] = read_report(path)

@@ -39,7 +39,7 @@ _INTERPRETERS = {"on ONNX Runtime": "onnxruntime", "on ONNX's reference": "onnx"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A network with its inputs by name, and ONNX's own outputs, if it has any."""
+    """One of ONNX's tests: a network, its inputs by name, and the outputs that ONNX expects."""
 
     name: str
     content: bytes
@@ -111,7 +111,7 @@ def random_array(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """Return a scalar or a message as an array; sequences stay."""
+    """Convert a scalar or a tensor message to an array; return sequences unchanged."""
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if np.isscalar(value) else value
@@ -158,7 +158,7 @@ def is_equal(actual: Any, expected: Any) -> bool:
 
 
 def place(program: Any) -> str:
-    """Return where the operators of a program run."""
+    """Return where a program's operators run: on the engine, the host or an interpreter."""
     where = {
         name
         for layer in program.layers
@@ -170,7 +170,7 @@ def place(program: Any) -> str:
 
 
 def open_inputs(content: bytes) -> list[str]:
-    """Return the names of inputs with a dimension of unknown size."""
+    """Return the names of a model's inputs that have a dimension of unknown size."""
     return [
         value.name
         for value in onnx.load_from_string(content).graph.input
@@ -179,7 +179,10 @@ def open_inputs(content: bytes) -> list[str]:
 
 
 def outcome(case: Case) -> dict[str, Any]:
-    """Return where a test's operators run, or the sentence that refuses it."""
+    """Run a test; return where its operators run and whether outputs are equal.
+
+    If the network is refused, return the error message instead.
+    """
     try:
         shapes = {name: case.inputs[name].shape for name in open_inputs(case.content)}
         program = matloom.compile(
@@ -206,7 +209,7 @@ def outcome(case: Case) -> dict[str, Any]:
 
 
 def summary(outcomes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return how many tests run where, and each that is refused or differs."""
+    """Return the numbers of tests by place, and the tests that are refused or differ."""
     run = {name: row for name, row in outcomes.items() if "where" in row}
     others = {name: row for name, row in run.items() if "equal" not in row}
     return {

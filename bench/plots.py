@@ -25,7 +25,7 @@ mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.si
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A drawing: its file, its report, its function, and the position of its legend."""
+    """A plot: its file, the report it shows, the drawing function, and the legend's position."""
 
     name: str
     source: Path
@@ -34,12 +34,12 @@ class Plot:
 
 
 def digest(source: Path) -> str:
-    """Return the digest of a report, as stored in a drawing."""
+    """Return the digest of a report, which is stored in the plots made from it."""
     return "sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()
 
 
 def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, Any], None]:
-    """Return a function that draws cycles against a parameter, with the roofline dashed."""
+    """Return a function that plots cycles against a parameter, with dashed rooflines."""
 
     def draw(axes: Axes, report: Any) -> None:
         for index, name in enumerate(names):
@@ -136,7 +136,7 @@ PLOTS = (
 
 
 def render(plot: Plot) -> None:
-    """Write a drawing; its metadata name the report."""
+    """Write the file of a plot, with the report's digest in its metadata."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     plot.draw(axes, json.loads(plot.source.read_text()))

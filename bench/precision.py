@@ -52,7 +52,7 @@ QUANTISED = (
 
 
 def load_samples(models: Path, quantised_name: str, file: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs as float32, and labels."""
+    """Return a network's labelled inputs as float32, and their labels."""
     quantised = compile(models / "models" / f"{quantised_name}.tflite").inputs[0].quantised
     assert quantised is not None
     with np.load(models / "labelled" / f"{file}.npz") as found:

@@ -120,8 +120,8 @@ class Case:
     """A float network, its published int8 network, and samples as floats.
 
     `test` has a label for each sample: a class, whether it is a fault, or none. `known` has the
-    classes of `calibration`. `views` are made from the samples of `test`, one after another, and
-    `subjects` has the classes of these.
+    classes of `calibration`. `views` are shifted, mirrored and brightened copies of the samples of
+    `test`, in turn, and `subjects` has the classes of these samples.
     """
 
     graph: Graph
@@ -136,12 +136,12 @@ class Case:
 
     @cached_property
     def seen(self) -> Array:
-        """The float network's class of each view."""
+        """Class that the float network finds for each view."""
         return classes_of(self.graph, self.views)
 
 
 def case(name: str) -> Case:
-    """Return the case of a network."""
+    """Return the networks and samples with this name."""
     parent, published, labelled = NETWORKS[name]
     models = collection("models")
     folder = models / "models" / "mlperf_tiny"
@@ -190,19 +190,22 @@ def case(name: str) -> Case:
 
 
 def channels_last(graph: Graph) -> Graph:
-    """Return a network without the TRANSPOSE that its input begins with."""
+    """Return a network without the TRANSPOSE operator at its input."""
     first, *others = graph.nodes
     assert first.op is Op.TRANSPOSE
     return drop_unused_tensors(replace(graph, inputs=first.outputs, nodes=tuple(others)))
 
 
 def _views(photographs: Array) -> Array:
-    """Return views of photographs (n, height, width, channels) of bytes, as samples."""
+    """Return ten augmented copies of each photograph (n, height, width, channels), as samples.
+
+    Pixels are bytes; copies are shifted, mirrored or brightened (`draw_crops`).
+    """
     return 255 * draw_crops(photographs / 255, 10 * len(photographs), seed=2)[:, np.newaxis]
 
 
 def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
-    """Return all tensors by name in real numbers, and those before SOFTMAX."""
+    """Run a network; return all tensors by name as real numbers, and the one before SOFTMAX."""
     (number,) = graph.inputs
     found: dict[str, Array] = {}
     last = samples
@@ -306,9 +309,9 @@ def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool)
 
 
 def agreement_on_views(case: Case, quantised: Graph) -> dict:
-    """Return the share of views on which LiteRT finds the class of the float network.
+    """Return how often LiteRT classifies views with a quantised network as the float network does.
 
-    And the share of those on which it finds the label of the photograph.
+    Also returns its confidence interval, and the share of views with the photograph's label.
     """
     if case.views is None or case.subjects is None:
         return {}
@@ -337,7 +340,7 @@ def count_cycles(graph: Graph, config: str, sample: Array) -> int:
 
 
 def print_figures(name: str, way: str, figures: dict) -> None:
-    """Print the figures of a way."""
+    """Print the figures of a network quantised in one way."""
     print(name, way, {key: each for key, each in figures.items() if key != "right"}, flush=True)
 
 

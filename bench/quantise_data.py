@@ -24,14 +24,14 @@ WORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
-    """One of the two sets.
+    """One part of a generated data set, for calibration or for evaluation.
 
     Members
     -------
     x, y:
         Samples as float32, and their classes.
     sources:
-        What each sample was made from.
+        For each sample, the name of what it was made from, such as a font or a voice.
     """
 
     x: Array
@@ -40,14 +40,17 @@ class Part:
 
 
 def split_sources(sources: list[str], seed: int) -> tuple[list[str], list[str]]:
-    """Return two halves of the sources, drawn by a seed."""
+    """Return two random halves of a list of sources, drawn with a seed."""
     order = np.random.default_rng(seed).permutation(len(sources))
     half = len(sources) // 2
     return [sources[at] for at in order[:half]], [sources[at] for at in order[half:]]
 
 
 def draw_crops(photographs: Array, count: int, seed: int) -> Array:
-    """Return views of photographs (n, height, width, channels): shifted, mirrored, brightened."""
+    """Return `count` augmented photographs (n, height, width, channels), of values from 0 to 1.
+
+    They are shifted, mirrored or not, and brightened or darkened.
+    """
     draw = np.random.default_rng(seed)
     made = []
     for at in range(count):
@@ -89,7 +92,7 @@ def _is_symbols(name: str) -> bool:
 
 
 def draw_letters(count: int, seed: int = 0) -> tuple[Part, Part]:
-    """Return letters of 28 x 28 pixels, `count` of each part, in fonts of their own."""
+    """Return two parts of `count` letters of 28 x 28 pixels; they have no font in common."""
     from PIL import Image, ImageDraw, ImageFont
 
     draw = np.random.default_rng(seed)
@@ -112,7 +115,7 @@ def draw_letters(count: int, seed: int = 0) -> tuple[Part, Part]:
 
 
 def draw_digits(count: int, seed: int = 0) -> tuple[Part, Part]:
-    """Return handwritten digits of 8 x 8 pixels, from scikit-learn: at most `count` a part."""
+    """Return two parts of up to `count` handwritten digits of 8 x 8 pixels, from scikit-learn."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -143,7 +146,7 @@ def mnist1d(count: int, seed: int = 0) -> tuple[Part, Part]:
 
 
 def installed_voices() -> list[str]:
-    """Return the voices that are installed: programs with their pitch, or their voice."""
+    """Return the installed voices: names of speech programs, each with a pitch or a voice."""
     found = []
     if shutil.which("espeak-ng"):
         pitches = range(20, 90, 10)
@@ -154,7 +157,10 @@ def installed_voices() -> list[str]:
 
 
 def speak_words(count: int, seed: int = 0) -> tuple[Part, Part]:
-    """Return words as 49 spectra of 10 bands, spoken by voices of their own, with noise."""
+    """Return two parts of `count` spoken words with noise; they have no voice in common.
+
+    Each is 49 frames of 10 frequency bands.
+    """
     draw = np.random.default_rng(seed)
     parts = []
     for half in split_sources(installed_voices(), seed):
@@ -173,7 +179,7 @@ def speak_words(count: int, seed: int = 0) -> tuple[Part, Part]:
 
 
 def _speak(voice: str, word: str) -> Array:
-    """Return a second of a word at 16 kHz."""
+    """Return one second of speech at 16 kHz: a word in a voice."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +194,7 @@ def _speak(voice: str, word: str) -> Array:
 
 
 def _spectra(sound: Array) -> Array:
-    """Return logarithms of the energies in ten bands of 49 frames: (49, 10, 1)."""
+    """Return the logarithmic energies of 10 frequency bands in 49 frames, (49, 10, 1)."""
     frames = np.lib.stride_tricks.sliding_window_view(sound, 640)[::320][:49]
     energy = np.abs(np.fft.rfft(frames * np.hanning(640))) ** 2
     edges = np.geomspace(4, energy.shape[1], 11).astype(int)

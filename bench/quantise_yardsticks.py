@@ -72,7 +72,7 @@ def logits_of(graph: Graph) -> Graph:
 
 
 def run_many(content: bytes, samples: Array) -> Array:
-    """Return the output of a network for each sample, from LiteRT."""
+    """Return the output of a TensorFlow Lite file for each sample, computed by LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # Without XNNPACK, which rounds otherwise.

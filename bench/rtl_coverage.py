@@ -56,7 +56,7 @@ _MAX_NAMED = 60
 
 
 def _registers(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
-    """Write every register that keeps a value, read every address."""
+    """Write every register that stores a value, and read every address of the window."""
     for item in registers_of(pair.config):
         for value in (0, 0xFFFF_FFFF, generator.getrandbits(32), 0):
             if item.access is Access.RW and item.name not in ("COMMAND_OFFSET", "COMMAND_BYTES"):
@@ -162,14 +162,14 @@ def functional_coverage(
 
 
 def _add_earlier_points(coverage: Coverage, before: dict[str, Any]) -> None:
-    """Add an earlier report's points, each once."""
+    """Add the points that an earlier report covers to `coverage`, each once."""
     missing = set(before["missing"])
     coverage.add([point for point in coverage.model.all_points if point not in missing])
     coverage.runs, coverage.instructions = before["runs"], before["instructions"]
 
 
 def digest_of(config: Config) -> str:
-    """Return the digest of the Verilog that is shipped."""
+    """Return the digest of a configuration's Verilog as `matloom generate` writes it."""
     return hashlib.sha256(generate(config).verilog.encode()).hexdigest()[:16]
 
 
@@ -190,7 +190,7 @@ _STIMULI: tuple[_Stimulus, ...] = (
 
 
 def figures(units: dict[str, UnitFigures]) -> dict[str, Any]:
-    """Return the entry on lines and toggles of the report."""
+    """Return the report's entry on line and toggle coverage, given the figures of each unit."""
     lines = [f"{name}: {text}" for name, unit in units.items() for text in unit.missing_lines]
     signals: Counter[str] = Counter()
     for unit in units.values():
@@ -208,7 +208,7 @@ def figures(units: dict[str, UnitFigures]) -> dict[str, Any]:
 
 
 def lines(config: Config, seed: int, seconds: float, folder: Path) -> dict[str, Any]:
-    """Run stimuli of all kinds in turn; return which lines and toggles they reached."""
+    """Run stimuli of all kinds in turn; return the report's entry on lines and toggles reached."""
     generator = random.Random(seed)
     chip = LinesTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
     coverage, number, end = chip.coverage, 0, time.process_time() + seconds

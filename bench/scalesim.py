@@ -55,13 +55,16 @@ class Layer:
     stride: int
 
     def row(self, name: str) -> str:
-        """Return its line of a topology file."""
+        """Return the layer as a line of SCALE-Sim's topology file."""
         fields = (name, *vars(self).values())
         return ", ".join(str(field) for field in fields) + ",\n"
 
 
 def layer_of(graph: Graph, node: Node) -> tuple[Layer, int] | None:
-    """Return the layer of a node and how often it runs; None if it has no products."""
+    """Return a node as a SCALE-Sim layer, and how often that runs (once per depthwise channel).
+
+    Returns None for operators other than convolutions and dense layers.
+    """
     if node.op not in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED):
         return None
     source, weights = (graph.tensors[number].shape for number in node.inputs[:2])
@@ -109,7 +112,7 @@ def environment_python() -> Path:
 
 
 def scalesim_settings(config: Config, dataflow: str) -> str:
-    """Return SCALE-Sim's configuration: the array, the scratchpad split between its buffers."""
+    """Return the text of SCALE-Sim's configuration file: array size, dataflow, and buffer sizes."""
     buffer = config.spad_bytes // 1024 // 2
     return f"""[general]
 run_name = run

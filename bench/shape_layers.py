@@ -17,7 +17,7 @@ Map = tuple[int, int, int]
 
 
 class Network(GraphBuilder):
-    """A network of random weights.
+    """Builder of networks with random weights.
 
     All tensors have the same scale, so that layers can be chained.
     """
@@ -29,7 +29,7 @@ class Network(GraphBuilder):
         self.first = 0
 
     def weights(self, *shape: int) -> int:
-        """Add random weights."""
+        """Add a constant of random weights; return its tensor number."""
         scale = Quantisation(scale=(0.002,), zero_point=(0,))
         return self.constant(self.random.integers(-127, 128, shape, np.int8), scale)
 
@@ -43,14 +43,17 @@ Layer = Callable[[Network, int], int]
 
 @dataclass(frozen=True)
 class Shape:
-    """A layer, and its input map: rows, columns, channels."""
+    """A layer to measure, and the rows, columns and channels of its input (`map`)."""
 
     name: str
     map: Map
     layer: Layer
 
     def build(self, copies: int) -> tuple[Network, int]:
-        """Return a 1x1 convolution that computes the map, `copies` layers, and their output."""
+        """Build a 1x1 convolution with the layer's input as output, and `copies` layers in a chain.
+
+        Returns the network and the number of the last tensor.
+        """
         rows, columns, channels = self.map
         network = Network()
         image = network.input("image", (1, rows, columns, 16), "int8", SCALE)
@@ -60,20 +63,20 @@ class Shape:
         return network, last
 
     def network(self, copies: int) -> Graph:
-        """Return the layer as a network whose output is one position, which is cheap to store."""
+        """Return a graph of `copies` layers that outputs one position, to be quickly stored."""
         network, last = self.build(copies)
         return network.graph(first_position(network, last))
 
     @property
     def made(self) -> Map:
-        """The output map of the layer."""
+        """Rows, columns and channels of the layer's output."""
         network, last = self.build(1)
         rows, columns, channels = network.tensors[last].shape[1:]
         return rows, columns, channels
 
 
 def same(size: int, kernel: int, stride: int = 1, dilation: int = 1) -> tuple[int, int]:
-    """Return the padding before and after an axis that keeps the size of a layer."""
+    """Return the SAME padding of an axis: the elements before and after it."""
     reach = (kernel - 1) * dilation + 1
     total = max((-(-size // stride) - 1) * stride + reach - size, 0)
     return total // 2, total - total // 2
@@ -82,7 +85,7 @@ def same(size: int, kernel: int, stride: int = 1, dilation: int = 1) -> tuple[in
 def padding(
     network: Network, x: int, kernel: tuple[int, int], stride: int, dilation: int = 1
 ) -> kinds.Padding:
-    """Return the padding that keeps the size of an image."""
+    """Return the SAME padding of a kernel (rows, columns) on image `x`."""
     _images, rows, columns, _channels = network.tensors[x].shape
     top, bottom = same(rows, kernel[0], stride, dilation)
     left, right = same(columns, kernel[1], stride, dilation)
@@ -169,7 +172,7 @@ def pool(op: Op, window: int, stride: int) -> Layer:
 
 
 def arithmetic(op: Op) -> Layer:
-    """Return an operator of two tensors: its input and the first convolution's map."""
+    """Return a layer that combines its input with the output of the first convolution by `op`."""
 
     def layer(network: Network, x: int) -> int:
         return network.add(op, [x, network.first], kinds.Arithmetic())
@@ -178,12 +181,12 @@ def arithmetic(op: Op) -> Layer:
 
 
 def unary(op: Op, attributes: kinds.Attributes | None = None) -> Layer:
-    """Return an operator of one tensor."""
+    """Return a layer of an operator with one input."""
     return lambda network, x: network.add(op, [x], attributes)
 
 
 def mean() -> Layer:
-    """Return the mean over the map."""
+    """Return a layer that computes the mean over rows and columns."""
     return unary(Op.MEAN, kinds.Reduce(axes=(1, 2), keep_dims=True))
 
 
@@ -208,9 +211,9 @@ def first_position(network: Network, x: int) -> int:
 
 
 def squeeze_excite() -> Layer:
-    """Return squeeze and excite.
+    """Return a squeeze-and-excite layer.
 
-    The map times a factor for each channel, computed from its mean.
+    It multiplies each channel by a factor computed from the mean over the map.
     """
 
     def layer(network: Network, x: int) -> int:
@@ -224,7 +227,7 @@ def squeeze_excite() -> Layer:
 
 
 def channel_scaling(op: Op) -> Layer:
-    """Return an operator whose second input is a constant for each channel."""
+    """Return a layer that combines its input by `op` with a constant for each channel."""
 
     def layer(network: Network, x: int) -> int:
         data = network.random.integers(-127, 128, (network.channels(x),), np.int8)

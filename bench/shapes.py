@@ -72,12 +72,12 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 
 def row_key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """Return the name that identifies a row of the report."""
+    """Return the key that identifies a row of the report: layer name and map size."""
     return row["name"], tuple(row["map"])
 
 
 def slowdown(row: dict[str, Any], stored: dict[str, Any]) -> str | None:
-    """Return a sentence about a layer that takes more cycles than in the report."""
+    """Return a sentence if a layer takes more cycles than in the stored row, else None."""
     slack = FUSED_SLACK if stored.get("fused") else 0
     allowed = stored["cycles"] * (1 + TOLERANCE) + slack
     if row["cycles"] <= allowed:

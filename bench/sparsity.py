@@ -25,7 +25,10 @@ from matloom.quantiser.run_nodes import outputs_of, run_nodes
 
 
 def two_in_four(weights: Array, form: Array) -> Array:
-    """Return weights (outputs, depth) with 2:4 sparsity, fitted to a covariance of inputs."""
+    """Return weights (outputs, depth) pruned to 2:4 sparsity and refitted by least squares.
+
+    `form` is the covariance of the inputs, (depth, depth).
+    """
     inverse, fitted = np.linalg.inv(form), np.zeros_like(weights)
     pairs = list(combinations(range(4), 2))
     kept = np.ones(weights.shape, bool)
@@ -44,7 +47,7 @@ def two_in_four(weights: Array, form: Array) -> Array:
 
 
 def lost_variance(weights: Array, pruned_weights: Array, form: Array) -> float:
-    """Return the share of the outputs' variance that is lost."""
+    """Return the share of the outputs' variance that pruning loses; `form` as in `two_in_four`."""
     lost = pruned_weights - weights
     return float(((lost @ form) * lost).sum() / ((weights @ form) * weights).sum())
 

@@ -37,7 +37,7 @@ ARRAYS = (4, 8, 16, 32)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Point of a sweep: a network on a chip, with a memory of some latency."""
+    """One measurement of a sweep: a network on a chip, with a memory latency."""
 
     sweep: str
     value: int
@@ -48,9 +48,9 @@ class Point:
 
 
 def array_config(size: int) -> Config:
-    """Return `reference` with another array size.
+    """Return `reference` with an array of `size` x `size` cells.
 
-    As many lanes as columns, accumulators in proportion.
+    There are as many lanes as columns, and accumulators in proportion.
     """
     return dataclasses.replace(
         REFERENCE,
@@ -72,7 +72,7 @@ def networks() -> dict[str, Graph]:
 
 
 def points(sweep: str) -> Iterator[Point]:
-    """Return the points of a sweep."""
+    """Yield the measurements of a sweep: "size", "bus", "latency" or "array"."""
     if sweep == "size":
         for size in SIZES:
             graph = product_graph(size, size, size)
@@ -91,7 +91,7 @@ def points(sweep: str) -> Iterator[Point]:
 
 
 def measure(point: Point) -> dict[str, int | str]:
-    """Run a point on the simulated chip."""
+    """Run one measurement on the simulated chip; return its row of the report."""
     # Compiled for the reference memory: the sweep shows what another one's latency costs.
     timing = MemoryTiming(memory=Memory(read_latency=point.latency))
     with load(point.graph, device="rtl", config=point.config, timing=timing) as session:

@@ -41,7 +41,10 @@ def simulated_outputs(program: Program) -> list[dict[str, np.ndarray]]:
 
 
 def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the entry of a network; None if nothing of it runs on the engine, or too long."""
+    """Tune a network; return its entry of the report.
+
+    Returns None if nothing of it runs on the engine, or its predicted cycles exceed the limit.
+    """
     graph = frontend.load(path)
     study = new_study(graph, load_config(config), CompileOptions(tuned=False))
     cycles = sum(run.cost.first for run in runs_of(study))
@@ -74,7 +77,7 @@ def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[
 
 
 def gain(entries: list[dict[str, Any]], call: int) -> float:
-    """Return the geometric mean of the cycles saved, of first calls (0) or later ones (1)."""
+    """Return the geometric mean of cycles saved, for first calls (`call` 0) or later ones (1)."""
     ratios = [math.log(each["after"][call] / each["before"][call]) for each in entries]
     return 1 - math.exp(sum(ratios) / len(ratios))
 

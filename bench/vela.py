@@ -107,7 +107,7 @@ def networks(only: str) -> Iterator[tuple[str, str, Path]]:
 
 
 def command_of(chosen: str | None) -> str:
-    """Return the path of the command `vela`: given, next to this Python, or on PATH."""
+    """Return the path of the command `vela`: `chosen`, or found next to this Python or on PATH."""
     usual = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which(chosen or "vela", path=usual)
     if found is None:

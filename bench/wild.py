@@ -55,7 +55,7 @@ def load_recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[
 
 
 def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
-    """Return whether consecutive calls give the recorded outputs."""
+    """Return whether consecutive calls of a session give the recorded outputs."""
     infos, results = session.program.inputs, session.program.outputs
     equal = True
     for at in range(len(outputs[0])):
@@ -94,7 +94,7 @@ def _give_up(_number: int, _frame: Any) -> None:
 def measure(
     folder: Path, name: str, preset: str, limit: float, *, rtl: bool = False
 ) -> dict[str, Any]:
-    """Return the entry of a network at a preset."""
+    """Return the report's entry of a network at a preset."""
     kind, inputs, outputs = load_recorded(folder, name)
     entry: dict[str, Any] = {"collection": folder.name, "name": name, "preset": preset}
     entry |= {"expected": kind, "samples": len(outputs[0])}

@@ -7,7 +7,7 @@ from matloom.workers import is_address
 
 
 def add_workers(parser: argparse.ArgumentParser) -> None:
-    """Give a parser --workers and --cluster."""
+    """Add the options --workers and --cluster to a parser."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", type=int, default=1, help="processes")
     where.add_argument(
@@ -16,7 +16,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def workers_of(options: argparse.Namespace) -> Workers:
-    """Return the workers that were asked for."""
+    """Return the workers that the options --workers and --cluster select."""
     return Workers(workers=options.workers, cluster=options.cluster)
 
 

@@ -1,4 +1,4 @@
-"""Tables of area and clock, from bitstreams/reports, and of the engines' modes."""
+"""Tables of area, clock and number formats of the engines, from bitstreams/reports."""
 
 import json
 import tomllib
@@ -13,16 +13,17 @@ _AREA = {"LUT4": "tables", "FF": "FF", "DSP": "multipliers", "BRAM": "block RAMs
 
 
 def _placed_reports() -> dict[str, dict[str, Any]]:
-    """Return the reports of what was placed and routed, by name."""
+    """Return the reports of designs that were placed and routed, by name."""
     paths = sorted(_REPORTS.glob("*.json"))
     kept = [path for path in paths if not path.stem.endswith("_units")]
     return {path.stem: {"name": path.stem, **json.loads(path.read_text())} for path in kept}
 
 
 def netlist_of(row: dict[str, Any]) -> str:
-    """Return of which netlist a report is, by its digest: that of ``bitstreams/netlists.json``.
+    """Return "today" if a report is of the netlist that is generated today, else "earlier".
 
-    `bench/netlists.py` writes that file; a report without a digest is older than digests are.
+    Its digest is compared with that in ``bitstreams/netlists.json``, which `bench/netlists.py`
+    writes; a report without a digest is from before digests were stored.
     """
     today = json.loads(_NETLISTS.read_text()).get(row.get("name") or row["board"])
     return "today" if today is not None and today == row.get("netlist_digest") else "earlier"
@@ -32,7 +33,7 @@ _NETLIST = Column("netlist", netlist_of)
 
 
 def _earlier() -> str:
-    """Return which reports are of a netlist that is generated no more."""
+    """Return a sentence that names the reports of an earlier netlist, or says there are none."""
     names = [f"`{name}`" for name, row in _placed_reports().items() if netlist_of(row) == "earlier"]
     if not names:
         return "All reports are of the current netlist.\n"
@@ -50,7 +51,7 @@ _AREA_COLUMNS = [_area_column(name) for name in _AREA]
 
 
 def _board_file(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a board's file, as its system on chip has it if that is what was routed."""
+    """Return the fields of a report's board file, with those of the system on chip if it is one."""
     found = tomllib.loads((_BOARD_FILES / f"{row['board']}.toml").read_text())
     return found | (found.get("soc", {}) if "cpu" in row else {})
 
@@ -87,7 +88,7 @@ def _routed_boards() -> str:
 
 
 def _build_lines() -> str:
-    """Return what `matloom build` ends with, for each board whose bitstream is reported."""
+    """Return the last line that `matloom build` prints for each board with a report."""
     from matloom.cli.boards import summary
 
     lines = []
@@ -99,7 +100,7 @@ def _build_lines() -> str:
 
 
 def _in_vivado() -> str:
-    """Return what Yosys counts of boards for Vivado."""
+    """Return a table of the cells that Yosys counts for the boards built with Vivado."""
     rows = [
         json.loads(path.read_text()) for path in sorted((_REPORTS / "synthesis").glob("*.json"))
     ]
@@ -125,7 +126,7 @@ def _best(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arrays() -> str:
-    """Return engines alone by the size of their arrays."""
+    """Return a table of engines without a board: area and clock by array size."""
     alone = [row for row in _placed_reports().values() if "board" not in row]
     return table(
         sorted(alone, key=lambda row: int(row["area"]["FF"]["used"])),
@@ -144,7 +145,7 @@ def _arrays() -> str:
 
 
 def _designs() -> str:
-    """Return area for each multiply-accumulate per cycle, beside what others publish."""
+    """Return a table of area per multiply-accumulate unit, for Matloom and published designs."""
     rows = []
     for preset in ("nano", "small"):
         found = _placed_reports()[f"ecp5-85k_{preset}"]
@@ -179,7 +180,7 @@ def _designs() -> str:
 
 
 def _boards() -> str:
-    """Return what networks take on the boards that were placed and routed."""
+    """Return a table of the cycles and times of networks on boards with a routed bitstream."""
     rows = []
     for board, found in _placed_reports().items():
         for name, network in found.get("networks", {}).items():
@@ -189,7 +190,10 @@ def _boards() -> str:
 
 
 def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
-    """Return a row for each call that was measured, or for what a network is short of."""
+    """Return the rows of a network in the table of boards.
+
+    There is a row for each call that was measured, or one that says how much memory is missing.
+    """
     if "needs_bytes" in found:
         return [[name, f"needs {found['needs_bytes']:,} bytes of memory", "", "", ""]]
     # A request waits for the answer to the one before it: both ways count.
@@ -226,7 +230,7 @@ def _modes() -> str:
 
 
 def _board_files() -> str:
-    """Return every board's file: what it is, its memory, and the rate of its line."""
+    """Return a table of all board files: engine, clock, memory, and baud rate of the line."""
     from matloom_rtl.board.definition import board_names, load_board
 
     def memory(board: Any) -> str:

@@ -21,7 +21,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _functional() -> str:
-    """Return reached and declared points of each group, for each configuration."""
+    """Return a table of covered and possible points by group, for each configuration."""
     rows = ["| configuration | group | declared | reached |", "| --- | --- | ---: | ---: |"]
     for config, found in _report()["functional"].items():
         rows += [
@@ -32,7 +32,7 @@ def _functional() -> str:
 
 
 def _not_declared() -> str:
-    """Return how many points a configuration cannot have, by reason."""
+    """Return a table of the number of points that a configuration excludes, by reason."""
     rows = ["| configuration | reason | of |", "| --- | --- | ---: |"]
     for config, found in _report()["functional"].items():
         reasons = Counter(re.sub(r"-?\d+", "N", reason) for reason in found["excluded"].values())
@@ -41,7 +41,7 @@ def _not_declared() -> str:
 
 
 def _units() -> str:
-    """Return lines and toggles of each unit, and of all, for each configuration."""
+    """Return a table of line and toggle coverage by unit, for each configuration."""
     named = ("lines_reached", "lines", "toggles_reached", "toggles")
     rows = [
         "| configuration | unit | lines | reached | toggles | reached |",
@@ -58,7 +58,7 @@ def _units() -> str:
 
 
 def _exclusions() -> str:
-    """Return what is left out of the figures, how often, and why, for each configuration."""
+    """Return a table of what is excluded from coverage, how often, and why."""
     rows = ["| configuration | excluded | points | what |", "| --- | --- | ---: | --- |"]
     for config, found in _report()["lines"].items():
         for name, reason in found["exclusions"].items():
@@ -68,7 +68,7 @@ def _exclusions() -> str:
 
 
 def _missing() -> str:
-    """Return the signals with most toggles that were never seen, for each configuration."""
+    """Return a table of the signals with most toggles missing, for each configuration."""
     rows = ["| configuration | signal | toggles never seen |", "| --- | --- | ---: |"]
     for config, found in _report()["lines"].items():
         named = list(found["missing_toggles"].items())[:_NAMED]

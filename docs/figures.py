@@ -1,4 +1,4 @@
-"""Figures in hand-written pages: numbers with a unit, outside of generated blocks and code."""
+"""Finds figures (numbers with a unit) in hand-written pages, outside of code and tables."""
 
 import re
 from collections.abc import Iterator
@@ -45,14 +45,15 @@ _FIGURES = (
 
 
 def without_generated_blocks(text: str) -> str:
-    """Return a page with its generated blocks blank."""
+    """Return a page with the contents of its generated blocks blanked out."""
     return re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", _blank, text, flags=re.DOTALL)
 
 
 def prose(text: str) -> str:
-    """Return a page with generated blocks, code and addresses blank, its lines where they were.
+    """Return a page with generated blocks, code and URLs blanked out; line numbers stay the same.
 
-    Blocks of commands and text remain: what a program prints is no code.
+    Code blocks of type ``text`` and ``console`` remain, because they show figures that programs
+    print.
     """
     lines, language = [], None
     for line in without_generated_blocks(text).splitlines():
@@ -69,7 +70,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def figures(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the figures of a page's prose, each with its line."""
+    """Yield the line number and the text of each figure in a page's prose."""
     for number, line in enumerate(prose(text).splitlines(), 1):
         for pattern in _FIGURES:
             for found in pattern.finditer(line):

@@ -14,7 +14,10 @@ def _mutants() -> list[dict[str, Any]]:
 
 
 def _mutation_scores() -> str:
-    """Return the score of each unit; what is the same hardware, or none, does not count."""
+    """Return a table of each unit's mutation score: the share of its mutants that are noticed.
+
+    Mutants that are equivalent to the original or not valid hardware do not count.
+    """
     found = _mutants()
     rows = []
     for unit in [*dict.fromkeys(item["unit"] for item in found), "all"]:
@@ -46,7 +49,10 @@ def _mutation_survivors() -> str:
 
 
 def _netlist_mutants() -> str:
-    """Return by unit what notices mutants of the netlist; those without effect do not count."""
+    """Return a table of netlist mutants by unit and by the check that noticed them.
+
+    Mutants that are equivalent to the original do not count in the score.
+    """
     found = list(report("netlist_mutants.json")["mutants"].values())
     kinds = ("streams", "more streams", "proofs", "nothing", "equivalent", "no difference")
     rows = []
@@ -63,7 +69,7 @@ def _netlist_mutants() -> str:
 
 
 def _interval(found: int, of: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share, at 95 %."""
+    """Return the 95 % Wilson interval of the share ``found / of``."""
     z = 1.96
     middle = (found + z * z / 2) / (of + z * z)
     half = z / (of + z * z) * (found * (of - found) / of + z * z / 4) ** 0.5
@@ -75,7 +81,7 @@ def _compiler_mutants() -> list[dict[str, Any]]:
 
 
 def _compiler_checks() -> str:
-    """Return by module what notices the scheduler's mutants that make other programs."""
+    """Return a table of the scheduler's mutants by module: outcomes, and checks that noticed."""
     found = _compiler_mutants()
     rows = []
     for module in [*dict.fromkeys(item["module"] for item in found), "all"]:
@@ -93,7 +99,7 @@ def _compiler_checks() -> str:
 
 
 def _found_in_use() -> str:
-    """Return the mutants that were defects once, and what each check says of them."""
+    """Return a table of mutants that restore former bugs, and what the checks report."""
     rows = [
         [f"`{item['function']}`", *(_code(item["caught"][name]) for name in _CHECKS[:2])]
         for item in _compiler_mutants()
@@ -103,7 +109,7 @@ def _found_in_use() -> str:
 
 
 def _right_programs() -> str:
-    """Return how the programs of mutants differ that every check finds right."""
+    """Return a table of differences between programs, for mutants that all checks accept."""
     items = [item for item in _compiler_mutants() if item["outcome"] == "right"]
     count = Counter(item["difference"] for item in items)
     return text_table(
@@ -112,7 +118,7 @@ def _right_programs() -> str:
 
 
 def _code(text: str) -> str:
-    """Return source text on one line of a table, cut where it is long."""
+    """Return source text as Markdown code on one line, truncated if it is long."""
     line = " ".join(text.split()).replace("|", "\\|")
     return f"`{line if len(line) < 80 else line[:76] + ' ...'}`"
 

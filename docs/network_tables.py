@@ -44,7 +44,7 @@ def _collection() -> str:
 
 
 def _wild_rows() -> list[dict[str, Any]]:
-    """Return the networks from the wild whose cycles at `reference` were counted."""
+    """Return the report's rows for the collection "wild" with cycles counted at `reference`."""
     size = PRESETS["reference"].rows * PRESETS["reference"].columns
     return [
         {**row, "utilisation": row["engine_macs"] / size / row["cycles"]}
@@ -54,7 +54,7 @@ def _wild_rows() -> list[dict[str, Any]]:
 
 
 def _wild() -> str:
-    """Return the cycles of networks that nobody tuned, next to their bounds."""
+    """Return a table of the cycles of networks that nobody tuned, next to their rooflines."""
     rows = _wild_rows()
     large = [row for row in rows if row["macs"] > _MANY_MACS]
     utilisation = geometric_mean(row["utilisation"] for row in large)
@@ -127,7 +127,7 @@ def _onnx_nodes() -> str:
 
 
 def _onnx_counts(found: dict[str, Any]) -> dict[str, int]:
-    """Return how many of ONNX's tests run where, or are refused why; all first."""
+    """Return numbers of ONNX's tests, by where they run or why they are refused."""
     refused = Counter(_refusal(line) for line in found["refused"].values())
     run = {f"run {_PLACES[place]}": number for place, number in found["run"].items()}
     others = found["compared_with_onnx"]
@@ -223,13 +223,13 @@ def _onnx_networks() -> str:
 
 
 def _by_collection(item: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
-    """Sort floating-point networks first."""
+    """Return a sort key that puts floating-point networks first."""
     name, row = item
     return bool(row["default"]["engine_macs"]), name
 
 
 def _onnx_runs() -> str:
-    """Return how many outputs of all networks are equal, by configuration and device."""
+    """Return a table of how many outputs equal ONNX Runtime's, by configuration and device."""
     runs = report("onnx_networks.json")["runs"]
 
     def counts(rows: dict[str, Any], kind: str, quantised: bool) -> str:
@@ -251,12 +251,12 @@ def _onnx_runs() -> str:
 
 
 def _samples(rows: dict[str, Any]) -> int:
-    """Return the least number of samples that a network was run on."""
+    """Return the smallest number of samples that any network was run on."""
     return min(int(row["exact"]["samples"]) for row in rows.values())
 
 
 def _refusal(sentence: str) -> str:
-    """Return the kind of a refusal."""
+    """Return the category of an error message that refuses a test; else the message itself."""
     kinds = {
         "onnx refuses": "neither ONNX Runtime nor ONNX's reference implementation has it",
         "which NumPy does not have": "a type that NumPy does not have",

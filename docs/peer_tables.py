@@ -39,12 +39,12 @@ def _scalesim() -> str:
 
 
 def times(operator: str, number: int) -> str:
-    """Return an operator, and how often it is there if that is more than once."""
+    """Return the name of an operator, preceded by its number of occurrences unless that is 1."""
     return operator if number == 1 else f"{number} {operator}"
 
 
 def _both_compilers() -> Iterable[dict[str, Any]]:
-    """Yield Vela's rows with those of the networks that the chip counted, where there are both."""
+    """Yield Vela's rows of networks that have also run on the simulated chip, with both results."""
     found = report("vela.json")
     counted = {
         (row["collection"], row["name"]): row
@@ -61,7 +61,7 @@ def _both_compilers() -> Iterable[dict[str, Any]]:
 
 
 def _vela() -> str:
-    """Return Vela's estimates next to counted cycles, and the seconds of both compilers."""
+    """Return a table of Vela's estimated cycles, our counted ones, and both compile times."""
     found, rows = report("vela.json"), list(_both_compilers())
     ratios = [
         row["ratio"]

@@ -18,7 +18,7 @@ def _configs(claim: dict[str, Any]) -> str:
 
 
 def _proofs() -> str:
-    """Return a row for each distinct claim."""
+    """Return a table with a row for each distinct formal claim."""
     lines = [
         "kind | unit | verdict | how | seconds | configurations",
         "--- | --- | --- | --- | ---: | ---",
@@ -31,7 +31,7 @@ def _proofs() -> str:
 
 
 def _statements() -> str:
-    """Return what is proven of each kind of unit."""
+    """Return a list of the statements that are proven, by kind of unit."""
     told: dict[tuple[str, str], list[str]] = {}
     for claim in _claims():
         units = told.setdefault((claim["kind"], claim["statement"]), [])

@@ -1,4 +1,4 @@
-"""A table of a page: the rows of a report, and columns that say how a row shows in each."""
+"""Builds Markdown tables from the rows of a report and a description of each column."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -14,9 +14,10 @@ RESULTS = ROOT / "docs" / "results"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, what a row has in it, and how that is written.
+    """A column of a table: its heading, and functions that take and format a cell's value.
 
-    A value of None is an empty cell.
+    `value` returns the value from a row of the report, None for an empty cell; `form` returns its
+    text.
     """
 
     heading: str
@@ -25,12 +26,12 @@ class Column:
 
 
 def report(name: str) -> Any:
-    """Return a report of docs/results."""
+    """Return the contents of a JSON report in docs/results, by file name."""
     return json.loads((RESULTS / name).read_text())
 
 
 def table(rows: Iterable[Any], columns: Iterable[Column]) -> str:
-    """Return rows as a table: its first column to the left, the others to the right."""
+    """Return a Markdown table of rows; the first column is left-aligned, the others right."""
     columns = list(columns)
     cells = [[_cell(column, row) for column in columns] for row in rows]
     return text_table([column.heading for column in columns], cells)
@@ -42,17 +43,17 @@ def _cell(column: Column, row: Any) -> str:
 
 
 def text_table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table of texts."""
+    """Return a Markdown table, given the headings and the text of each cell."""
     headings = list(headings)
     lines = [headings, ["---", *["---:"] * (len(headings) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def count(number: int) -> str:
-    """Return a number with commas."""
+    """Return a number with commas as thousands separators."""
     return f"{number:,}"
 
 
 def megahertz(clock: float) -> str:
-    """Return a clock."""
+    """Return a clock in MHz as text, with one decimal place and its unit."""
     return f"{clock:.1f} MHz"

@@ -18,12 +18,12 @@ def bench(preset: str = PRESETS[0]) -> dict[str, Any]:
 
 
 def _key(name: str) -> Column:
-    """Return the column of a count that rows have under its own heading."""
+    """Return a column that shows the entry `name` of each row as a count; also its heading."""
     return Column(name, lambda row: row[name], count)
 
 
 def _share(name: str, heading: str) -> Column:
-    """Return the column of a counter as its share of the cycles."""
+    """Return a column that shows counter `name` as a share of a row's cycles."""
 
     def value(row: dict[str, Any]) -> float | None:
         found = row["counters"].get(name)
@@ -65,7 +65,7 @@ _MLPERF = {
 
 
 def _mlperf() -> str:
-    """Return cycles of the MLPerf Tiny networks at presets of three sizes."""
+    """Return a table of the cycles of the MLPerf Tiny networks at three presets."""
     found = {
         preset: {row["name"]: row for row in bench(preset)["results"]}
         for preset in ("nano", "small", "reference")
@@ -144,7 +144,7 @@ def _error(row: dict[str, Any]) -> float:
 
 
 def _memories() -> str:
-    """Return cycles by bytes per cycle at two latencies, and the greatest error of a prediction."""
+    """Return a table of cycles by memory bandwidth and latency, with the largest error."""
     kept = report("memories.json")["results"]
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in kept:
@@ -183,7 +183,7 @@ def _memories() -> str:
 def _unless_stopped(
     heading: str, value: Callable[[Any], Any], form: Callable[[Any], str]
 ) -> Column:
-    """Return the column of a compilation that may have been stopped."""
+    """Return a column that shows "not done" for compilations that hit the time limit."""
 
     def text(row: dict[str, Any]) -> str:
         return "not done" if row["seconds"] is None else form(value(row))
@@ -192,7 +192,7 @@ def _unless_stopped(
 
 
 def _compile_time() -> str:
-    """Return the seconds that the family of networks takes to compile."""
+    """Return a table of the seconds to compile networks of growing size."""
     one = "{:.1f}".format
     return table(
         report("compile_time.json")["points"],
@@ -267,7 +267,7 @@ def _rate(row: dict[str, Any]) -> str:
 
 
 def _shapes() -> str:
-    """Return what one layer of each class costs."""
+    """Return a table of the cycles of one layer of each class."""
     return table(
         report("shapes.json")["layers"],
         (
@@ -282,7 +282,7 @@ def _shapes() -> str:
 
 
 def _transformers() -> str:
-    """Return the cycles of whole transformers, and how busy they keep the multipliers."""
+    """Return a table of the cycles and utilisation of whole transformers."""
     found = report("transformers.json")
     config = load_config(found["config"])
     multipliers = config.rows * config.columns
@@ -308,7 +308,10 @@ def _streaming(row: dict[str, Any]) -> float | None:
 
 
 def _longest_wait(row: dict[str, Any]) -> str | None:
-    """Return the cause that the layer adds most cycles of, as a share of its own cycles."""
+    """Return the cause of a layer's longest wait, with its share of the layer's cycles.
+
+    Returns None if that is below 1 %.
+    """
     waiting = min(1, row.get("waiting", 0))
     return f"{row['wait']}, {waiting:.0%}" if waiting >= 0.01 else None
 

@@ -45,7 +45,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def _fill_block(text: str, name: str, table: str) -> str:
-    """Return the text with the table between a name's markers, where it has them."""
+    """Return the text with `table` between the markers of block `name`, if it has these markers."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     if begin not in text:
         return text
@@ -55,7 +55,7 @@ def _fill_block(text: str, name: str, table: str) -> str:
 
 
 def fill(text: str) -> str:
-    """Return a page's text with fresh tables."""
+    """Return a page's text with all its generated blocks replaced by current tables."""
     for name, make in TABLES.items():
         if f"<!-- {name}: begin -->" in text:
             text = _fill_block(text, name, make())

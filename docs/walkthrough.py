@@ -1,4 +1,4 @@
-"""The blocks of how-a-conv2d-becomes-instructions.md: one network, taken through the compiler.
+"""Generates the tables and listings of how-a-conv2d-becomes-instructions.md from one network.
 
 `tables.py` puts them into the page, and a test compares them with what the compiler does now.
 """
@@ -59,7 +59,7 @@ def _step() -> EngineStep:
 
 
 def instructions() -> list[Instruction]:
-    """Return the instructions of the first call."""
+    """Return the example program's instructions for its first call."""
     return list(unpack_all(_program().commands(_step())))
 
 
@@ -74,7 +74,7 @@ def _stage() -> ArrayStage:
 
 
 def _listing(lines: list[str]) -> str:
-    """Return a block of code whose long lines are broken."""
+    """Return a Markdown code block of the lines, with long ones wrapped."""
     broken = (
         textwrap.fill(line, 112, subsequent_indent=" " * 20, break_long_words=False)
         for line in lines
@@ -88,7 +88,7 @@ def _table(headings: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
 
 
 def _meanings(instruction: Instruction) -> str:
-    """Return the fields of an instruction that are not 0, with the instruction set's words."""
+    """Return a table of an instruction's non-zero fields: name, value and documentation."""
     rows: list[tuple[object, ...]] = [
         (f"`{item.name}`", f"{value:,}", item.doc)
         for item in FORMATS[instruction.opcode].fields
@@ -102,7 +102,7 @@ def _of(opcode: Opcode) -> list[Instruction]:
 
 
 def _loop_nest() -> str:
-    """Return the fields of EXEC that the stage fixes, for all tiles alike."""
+    """Return a table of the EXEC fields that are the same for all tiles of the stage."""
     stage = _stage()
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
     meanings = {item.name: item.doc for item in FORMATS[Opcode.EXEC].fields}
@@ -115,7 +115,7 @@ def _loop_nest() -> str:
 
 
 def _tiles() -> str:
-    """Return the tiles: the EXECs that share a POST, and what they stream."""
+    """Return a table of tiles, each the EXECs before one POST, with their steps and vectors."""
     rows: list[tuple[object, ...]] = []
     first, steps, count = 0, 0, 0
     for item in instructions():
@@ -134,7 +134,7 @@ def _tiles() -> str:
 
 
 def _cycles() -> str:
-    """Return what the compiler predicts, of a first call and a later one."""
+    """Return a table of predicted cycles of a first call and of later ones."""
     program, step = _program(), _step()
     assert step.repeat is not None
     again = list(unpack_all(program.commands(step.repeat)))

@@ -19,9 +19,9 @@ HALF = Quantisation(scale=(0.5,), zero_point=(0,))
 
 
 def network(size: int, second: str) -> Graph:
-    """Return two layers of square matrices, and a product after them.
+    """Return a graph of two dense layers, followed by a product unless `second` is empty.
 
-    `second`, "constant" or "computed", is the kind of the second operand; "" for no product.
+    `second` is the kind of the product's second operand: "constant" or "computed".
     """
     builder, generator = GraphBuilder("product"), np.random.default_rng(1)
 

@@ -42,7 +42,10 @@ Parameters = dict[str, np.ndarray]
 
 
 def initial(generator: np.random.Generator) -> Parameters:
-    """Return random matrices (inputs, outputs), and what each head adds to scores by distance."""
+    """Return random parameters: matrices (inputs, outputs), and the biases of attention scores.
+
+    ``near<block>`` (HEADS, SEEN) is added to scores by the distance between two letters.
+    """
     shapes = {"embed": (len(LETTERS), WIDTH), "letters": (WIDTH, len(LETTERS))}
     for block in range(BLOCKS):
         shapes |= {f"{name}{block}": (WIDTH, WIDTH) for name in "qkvo"}
@@ -58,22 +61,26 @@ def initial(generator: np.random.Generator) -> Parameters:
 
 
 def heads(rows: np.ndarray) -> np.ndarray:
-    """Return (n, HEADS, letters, DEPTH) for (n, letters, WIDTH)."""
+    """Split rows (n, letters, WIDTH) into heads: (n, HEADS, letters, DEPTH)."""
     return rows.reshape(*rows.shape[:2], HEADS, DEPTH).swapaxes(1, 2)
 
 
 def join_heads(parts: np.ndarray) -> np.ndarray:
-    """Return the rows that `heads` took apart."""
+    """Join heads (n, HEADS, letters, DEPTH) to rows (n, letters, WIDTH)."""
     return parts.swapaxes(1, 2).reshape(len(parts), -1, WIDTH)
 
 
-def before(parts: np.ndarray) -> np.ndarray:
-    """Return keys or values behind the zeros that the cache starts with."""
+def with_empty_cache(parts: np.ndarray) -> np.ndarray:
+    """Prepend the zeros that the cache starts with to keys or values, along the letters."""
     return np.pad(parts, ((0, 0), (0, 0), (SEEN - 1, 0), (0, 0)))
 
 
 def band(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and columns of an attention matrix: for each letter, the `SEEN` up to it."""
+    """Return indices that select, for each letter, the scores of itself and earlier ones.
+
+    They are row indices (length, 1) and column indices (length, SEEN) of an attention matrix, whose
+    columns begin with the empty cache.
+    """
     rows = np.arange(length)[:, None]
     return rows, rows + np.arange(SEEN)
 
@@ -84,11 +91,14 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def forward(given: Parameters, numbers: np.ndarray) -> tuple[np.ndarray, list]:
-    """Return logits of the letters that follow texts (n, letters), and what `gradients` needs."""
+    """Return logits of each next letter, and the intermediate results that `gradients` needs.
+
+    `numbers` (n, letters) are the indices of letters in `LETTERS`.
+    """
     x, kept, places = given["embed"][numbers], [], band(numbers.shape[1])
     for block in range(BLOCKS):
         q, k, v = (heads(x @ given[f"{name}{block}"]) for name in "qkv")
-        k, v = before(k), before(v)
+        k, v = with_empty_cache(k), with_empty_cache(v)
         scores = (q @ k.swapaxes(2, 3))[..., *places] + given[f"near{block}"][:, None]
         shares = np.zeros((*q.shape[:3], k.shape[2]))
         shares[..., *places] = softmax(scores)
@@ -101,7 +111,10 @@ def forward(given: Parameters, numbers: np.ndarray) -> tuple[np.ndarray, list]:
 
 
 def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters]:
-    """Return the mean cross-entropy of texts (n, letters + 1), and its gradients."""
+    """Return the mean cross-entropy and the gradients of all parameters, by name.
+
+    `numbers` (n, letters + 1) are texts; each letter is predicted from those before it.
+    """
     numbers, wanted = numbers[:, :-1], numbers[:, 1:]
     logits, (*kept, last) = forward(given, numbers)
     error = softmax(logits)
@@ -113,7 +126,7 @@ def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters
     places = band(numbers.shape[1])
 
     def through(name: str, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Note the gradient of a matrix, from that of its outputs; return that of its inputs."""
+        """Store a matrix's gradient, given that of its outputs; return that of its inputs."""
         found[name] = inputs.reshape(-1, inputs.shape[-1]).T @ outputs.reshape(
             -1, outputs.shape[-1]
         )

@@ -1,4 +1,4 @@
-"""Feeds a network that remembers, frame by frame, alternately from two sources.
+"""Feeds a stateful network with frames of two sources in turn.
 
     python examples/frame_by_frame.py --device rtl --config nano
     python examples/frame_by_frame.py --network hey_jarvis.tflite --device model

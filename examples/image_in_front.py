@@ -14,7 +14,7 @@ from matloom.tools.explain import explain
 
 
 def photo(image: np.ndarray) -> np.ndarray:
-    """Return a digit of 8x8 numbers from 0 to 1 as a photo of 240x320 bytes."""
+    """Return a photo, 240x320 bytes, of a digit of 8x8 numbers from 0 to 1."""
     large = np.kron(image[..., 0], np.ones((30, 30)))
     margin = np.zeros((240, 40))
     return np.rint(255 * np.hstack([margin, large, margin])).astype(np.uint8)
@@ -25,7 +25,7 @@ def photo(image: np.ndarray) -> np.ndarray:
 @click.option("--config", default="reference", show_default=True, help="A preset or a file.")
 @click.option("--count", type=click.IntRange(1, 360), default=20, show_default=True)
 def main(device: str, config: str, count: int) -> None:
-    """Put an Image in front of the network, and give `run` photos."""
+    """Add an `Image` before the network, which resizes and scales, and run photos."""
     stage = Image(size=(8, 8), channels="grey", crop="centre", resize="area")
     images, labels = held_out()
     photos = [photo(image) for image in images[:count]]

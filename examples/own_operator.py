@@ -29,17 +29,20 @@ def file_with_custom_operator() -> bytes:
 
 
 def shape(x):
-    """Return the output's shape; attributes of the operator would come as keywords."""
+    """Return the shape of the output; the operator's attributes would be keyword arguments."""
     return x
 
 
 def kernel(use, x):
-    """Define the operator: zero and more stay. `use` has its tensors and attributes."""
+    """Compute the operator in NumPy: values below zero become zero.
+
+    `use` has the quantisation of inputs and outputs, and the operator's attributes.
+    """
     return np.maximum(x, np.int8(use.inputs[0].zero_point))
 
 
 def stages(use, builder, x):
-    """Make it of Matloom's own operators: the engine runs those that it has."""
+    """Build the operator from Matloom's own, which run on the engine; return its output."""
     return builder.add(Op.RELU, [x])
 
 

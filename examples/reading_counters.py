@@ -14,7 +14,7 @@ from matloom.data.digits import NETWORK
 @click.command()
 @click.option("--config", default="nano", show_default=True, help="A preset or a file.")
 def main(config: str) -> None:
-    """Print cycles by cause, busy units and the bus, of a first call and a second."""
+    """Print a first and a second call's cycles by cause, and the use of units and bus."""
     program = matloom.compile(NETWORK, config)
     image = np.zeros(program.inputs[0].shape, np.int8)
     with matloom.load(program, device="rtl") as session:

@@ -41,7 +41,7 @@ def network() -> Graph:
 @click.option("--device", type=click.Choice(DEVICES), default="model", show_default=True)
 @click.option("--config", default="reference", show_default=True, help="A preset or a file.")
 def main(device: str, config: str) -> None:
-    """Put a MicroFrontend in front of the network, and give `run` waveforms."""
+    """Add a `MicroFrontend` before the network, which computes features, and run waveforms."""
     time = np.arange(STAGE.samples) / STAGE.rate
     with matloom.load(network(), device, config, preprocess=STAGE) as session:
         for frequency in (400, 4000):

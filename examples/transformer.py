@@ -35,7 +35,7 @@ def patches(images: np.ndarray) -> np.ndarray:
 
 
 def initial(generator: np.random.Generator) -> Parameters:
-    """Return random parameters: matrices (inputs, outputs), and the places of the patches."""
+    """Return random parameters: matrices (inputs, outputs), and position embeddings."""
     shapes = {"embed": (4, WIDTH), "classes": (WIDTH, 10)}
     for block in range(BLOCKS):
         shapes |= {f"{name}{block}": (WIDTH, WIDTH) for name in "qkvo"}
@@ -47,7 +47,7 @@ def initial(generator: np.random.Generator) -> Parameters:
 
 
 def forward(given: Parameters, images: np.ndarray) -> tuple[np.ndarray, list]:
-    """Return logits (n, 10), and what `gradients` needs of each block."""
+    """Return logits (n, 10), and each block's intermediate results for `gradients`."""
     x, kept = patches(images) @ given["embed"] + given["places"], []
     for block in range(BLOCKS):
         q, k, v = (x @ given[f"{name}{block}"] for name in "qkv")
@@ -64,14 +64,14 @@ def forward(given: Parameters, images: np.ndarray) -> tuple[np.ndarray, list]:
 
 
 def gradients(given: Parameters, images: np.ndarray, labels: np.ndarray) -> Parameters:
-    """Return the gradient of the cross-entropy by each parameter."""
+    """Return the gradients of the cross-entropy, by name of the parameter."""
     logits, (*kept, mean) = forward(given, images)
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     error = (powers / powers.sum(axis=-1, keepdims=True) - np.eye(10)[labels]) / len(labels)
     found = {"classes": mean.T @ error}
 
     def through(name: str, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Note the gradient of a matrix, from that of its outputs; return that of its inputs."""
+        """Store a matrix's gradient, given that of its outputs; return that of its inputs."""
         found[name] = np.einsum("nti,nto->io", inputs, outputs)
         return outputs @ given[name].T
 
@@ -114,7 +114,7 @@ def train(images: np.ndarray, labels: np.ndarray, epochs: int) -> Parameters:
 
 
 def network(given: Parameters) -> Graph:
-    """Return the same network for one image, as a graph of float32."""
+    """Return the trained transformer for one image, as a graph of float32."""
     builder = GraphBuilder("transformer")
     weights = {name: np.float32(each) for name, each in given.items()}
 

@@ -19,7 +19,7 @@ CONFIG = replace(PRESETS["nano"], columns=8, spad_bytes=64 * 1024, acc_bytes=8 *
 @click.command()
 @click.option("--output", type=click.Path(path_type=Path), help="A folder for the chip.")
 def main(output: Path | None) -> None:
-    """Compare the digits on this engine with `nano`; generate it where a folder is named."""
+    """Run the digits on a custom engine and on `nano`; generate the engine if `output` is given."""
     for name, config in (("nano", PRESETS["nano"]), ("your own", CONFIG)):
         program = matloom.compile(NETWORK, config)
         used = program.utilisation(program.predicted_cycles)

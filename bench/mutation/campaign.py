@@ -29,19 +29,19 @@ _TEST_FILE_SECONDS = 3600
 
 
 class Campaign:
-    """Draws mutants, tries them and keeps the report.
+    """Draws mutants of the hardware's source, runs tests on them, and keeps the report.
 
     Parameters
     ----------
     total:
         Approximate number of mutants; units get shares by size, with a minimum. Mutants that are
-        not valid hardware, or the same hardware, are replaced.
+        not valid hardware, or equivalent to the original, are replaced.
     seed:
         Seed of the draw.
     path:
         Path of the report.
     tasks, run:
-        Where tests run on mutants, and the task that runs them there.
+        Workers on which tests run, and the function that runs the tests on a mutant.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class Campaign:
         return self.report["mutants"]
 
     def run_unit(self, unit: str, *, retry: bool, quick: bool) -> None:
-        """Run the unit tests on mutants of a unit until it has had its share.
+        """Run the unit tests on mutants of a unit until its share of mutants has verdicts.
 
-        Survivors that are the same hardware are recognised and replaced. With `quick`, this is
-        skipped, and tests of other units do not run.
+        Survivors with the same netlist as the original are recognised and replaced. With `quick`,
+        they are not, and only the unit's own tests run.
         """
         drawn, counted = candidates(unit, self._seed), 0
         source = hashlib.sha256(source_of(unit).read_bytes()).hexdigest()[:16]
@@ -101,7 +101,10 @@ class Campaign:
         self._write()
 
     def _wants_trial(self, mutant: Mutant, source: str, *, retry: bool, quick: bool) -> bool:
-        """Return whether a mutant of a unit with this digest has no verdict, or wants another."""
+        """Return whether a mutant must be tried, because it has no valid verdict or needs another.
+
+        `source` is the digest of the unit's current source; verdicts for other sources are invalid.
+        """
         if mutant.key in self._equivalent:
             return False
         record = self._records.get(mutant.key)
@@ -112,7 +115,7 @@ class Campaign:
         )
 
     def run_survivors(self, unit: str, streams: int) -> None:
-        """Run random streams on the survivors of a unit's tests."""
+        """Run random instruction streams on mutants of a unit that survived its tests."""
         mutants = {mutant.key: mutant for mutant in candidates(unit, self._seed)}
         for key, record in self._records.items():
             if record["unit"] != unit or record["verdict"] != "survived" or "streams" in record:
@@ -147,7 +150,7 @@ class Campaign:
     def _outcomes(
         self, unit: str, mutants: Iterable[Mutant], files: tuple[str, ...]
     ) -> Iterator[Outcome]:
-        """Yield the outcomes of mutants; tests of the next may run before they are wanted."""
+        """Yield the outcome of each mutant in order, running tests of later mutants ahead."""
         known, limit = dict(self._seconds), self._limit(files)
         trials = (
             Trial(unit=unit, source=each.source, files=files, known=known, limit=limit)
@@ -160,7 +163,10 @@ class Campaign:
             yield outcome
 
     def _limit(self, files: Iterable[str]) -> int:
-        """Return the time limit of tests on a mutant, from their time without one."""
+        """Return the time limit of test files on a mutant, in seconds: some times the usual time.
+
+        Files without a known time are run on the original first.
+        """
         for file in files:
             if file not in self._seconds:
                 outcome = run_tests("", None, [file], self._seconds, _TEST_FILE_SECONDS)
@@ -171,7 +177,10 @@ class Campaign:
         return round(max(_LEAST, _TIMES * sum(self._seconds[file] for file in files)))
 
     def _require_sound(self, unit: str, test: str) -> None:
-        """Require that tests pass without the mutant that they notice, and can be collected."""
+        """Raise RuntimeError unless a test that noticed a mutant passes on the original source.
+
+        For a test file, only the collection of its tests must succeed.
+        """
         if test not in self._sound:
             collect = [] if "::" in test else ["--collect-only"]
             outcome = run_tests(unit, None, [*collect, test], self._seconds, 600)
@@ -207,7 +216,7 @@ class Campaign:
 
 
 def score(report: dict) -> dict[str, Counter]:
-    """Return the verdicts of each unit that was tried, and of all of them at the end."""
+    """Return the number of mutants by verdict, for each unit and for all of them together."""
     counts: dict[str, Counter] = {}
     for item in report["mutants"].values():
         counts.setdefault(item["unit"], Counter())[item["verdict"]] += 1

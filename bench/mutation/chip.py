@@ -48,7 +48,7 @@ def config_of(name: str):
 
 
 def _design(name: str):
-    """Return the hardware of a configuration, or of the units around an engine."""
+    """Return the hardware with a name: the chip of a configuration, or a unit around an engine."""
     from matloom.arch.sdram import load_sdram
     from matloom_rtl.bus.slice import BusSlice
     from matloom_rtl.link.core import LinkedCore
@@ -78,9 +78,10 @@ def _design(name: str):
 
 
 def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str, str]:
-    """Return digests of the netlists, up to the first that differs from `sound`.
+    """Return netlist digests by design, up to the first that differs from the original's.
 
-    "" means that one cannot be built; the configurations after it are tried, too.
+    `source` is a mutant of the unit, or None for the original; `sound` has the original's digests.
+    A design that cannot be built has the digest "", and the ones after it are tried, too.
     """
     done = _run(unit, source, "digests", unit, json.dumps(sound))
     if done.returncode:
@@ -102,7 +103,7 @@ def judge(unit: str, source: str | None, config: str, streams: int) -> tuple[str
 
 
 def _run(unit: str, source: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run this module on a copy of the hardware, with a cache of its own."""
+    """Run this module as a program, with a mutant in a copy of the hardware's package."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "matloom_rtl"
         shutil.copytree(RTL, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -137,7 +138,7 @@ def _print_digests(unit: str, sound: dict[str, str]) -> int:
 
 
 def _run_streams(name: str, count: int) -> int:
-    """Run random streams on chip and model; return 1 after the first difference."""
+    """Compare chip and model on random instruction streams; return 1 if they differ, else 0."""
     from matloom.device.errors import DeviceError
     from matloom.device.rtl import RtlTransport
     from matloom.verification.checks import MismatchError, check_streams

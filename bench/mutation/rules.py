@@ -31,10 +31,11 @@ _SILENT = frozenset({"name", "attrs", "doc", "reset_less", "path", "src_loc_at"}
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A source text with one fault.
+    """A source text with one deliberate fault.
 
-    `key` names the mutant by what it changes and where, and stays the same while other lines of
-    the file change. `before` and `after` are the text replaced.
+    `key` identifies the mutant by what it changes and where, and stays the same while other lines
+    of the file change. `before` and `after` are the replaced text and its replacement, `source` is
+    the whole text.
     """
 
     key: str

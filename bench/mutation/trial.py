@@ -55,7 +55,7 @@ class Trial:
 
 
 class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Replaces the text of one module."""
+    """Import hook that replaces the source text of one module."""
 
     def __init__(self, unit: str, source: str):
         self._module, self._source = f"matloom_rtl.{unit.replace('/', '.')}", source
@@ -71,14 +71,14 @@ class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Watch:
-    """Runs quick tests first, and records the outcome of each."""
+    """Pytest plugin that runs quick tests first, and records their outcome and durations."""
 
     def __init__(self, seconds: dict[str, float]):
         self._known, self.outcome = seconds, {"verdict": "survived", "seconds": {}}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        """Sort by time, one case of each function first: its cases notice similar faults."""
+        """Sort tests by duration, and one case of each test function before further cases."""
         items.sort(key=lambda item: self._known.get(item.nodeid, 0.5))
         seen, rounds = Counter(), {}
         for item in items:
@@ -116,7 +116,7 @@ def _is_construction(error: BaseException) -> bool:
 
 
 def try_mutant(trial: Trial) -> Outcome:
-    """Run test files one after another until one fails: a task for workers."""
+    """Run the test files of a trial, one after another until a test fails, in a worker process."""
     # Loaded for the children, which find them done.
     for name in _LOADED:
         importlib.import_module(name)
@@ -154,7 +154,7 @@ def run_tests(
 
 
 def _work(unit, source, tests, seconds_of, limit, answer, noise):
-    """Run as the child; never returns."""
+    """Run the tests in the child process and send the outcome to `answer`; never returns."""
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
@@ -174,7 +174,7 @@ def _work(unit, source, tests, seconds_of, limit, answer, noise):
 
 
 def as_record(outcome: Outcome) -> dict:
-    """Return the part of an outcome that a report keeps."""
+    """Return the entries of an outcome that are stored in the report."""
     record = asdict(outcome)
     del record["seconds"]
     return {name: value for name, value in record.items() if value != ""}

@@ -70,7 +70,7 @@ _USERS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def _units(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the mutated files of some folders."""
+    """Return the names of the units, files to mutate, in some folders."""
     return tuple(
         f"{folder}/{path.stem}"
         for folder in folders
@@ -90,7 +90,7 @@ FLOOR = 4
 
 
 def source_of(unit: str) -> Path:
-    """Return the file of a unit."""
+    """Return the path of a unit's source file."""
     return RTL / f"{unit}.py"
 
 

@@ -20,7 +20,7 @@ _INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "int4", "bool")
 
 
 class Builder:
-    """Tensors of one operator under construction, and the draws that shape them."""
+    """Tensors of a random one-operator network under construction, and random choices."""
 
     def __init__(self, seed: int) -> None:
         self.random, self.noise = random.Random(seed), np.random.default_rng([seed, 1])
@@ -34,11 +34,11 @@ class Builder:
             self.base = self.random.choice((self.base, 1e-6, 1e-12, 1e-30, 10.0, 1e4, 1e20))
 
     def chance(self, share: float) -> bool:
-        """Return True in the given share of cases."""
+        """Return True with probability `share`."""
         return self.random.random() < share
 
     def scale(self) -> float:
-        """Return a scale: close to that of the network, or far from it in a network of extremes."""
+        """Return a random scale, near the network's base scale unless the network is `extreme`."""
         if self.extreme and self.chance(0.7):
             ratio = self.random.choice(_RATIOS)
         else:
@@ -46,7 +46,7 @@ class Builder:
         return float(np.float32(min(max(self.base * ratio, 1e-37), 1e37)))
 
     def zero(self, dtype: str) -> int:
-        """Return a zero point that the type allows."""
+        """Return a random zero point that a type allows."""
         if dtype == "int16":
             return 0
         low, high = (0, 255) if dtype == "uint8" else (-128, 127)
@@ -54,13 +54,13 @@ class Builder:
         return self.random.choice((*ends, self.random.randint(low, high)))
 
     def quantisation(self, dtype: str) -> dict[str, Any]:
-        """Return a scale and a zero point for a type that has them."""
+        """Return a random scale and zero point as keyword arguments; none for plain types."""
         if dtype not in ("int8", "uint8", "int16"):
             return {}
         return {"scales": (self.scale(),), "zeros": (self.zero(dtype),)}
 
     def tensor(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
-        """Return the number of a new tensor, quantised as its type allows unless told otherwise."""
+        """Add a tensor, quantised as its type allows unless `more` has scales; return its index."""
         dtype = dtype or self.dtype
         given = {**self.quantisation(dtype), **more} if "scales" not in more else more
         name = f"t{len(self.tensors)}"
@@ -68,33 +68,36 @@ class Builder:
         return len(self.tensors) - 1
 
     def input(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
-        """Return the number of a new input."""
+        """Add a network input; return its tensor number."""
         number = self.tensor(shape, dtype, **more)
         self.inputs.append(number)
         return number
 
     def like(self, number: int, shape: Sequence[int] | None = None, **more: Any) -> int:
-        """Return the number of a new tensor with the type and quantisation of another."""
+        """Add a tensor with the type, quantisation and, by default, shape of another.
+
+        Returns the number of the new tensor.
+        """
         other = self.tensors[number]
         kept = {"scales": other.scales, "zeros": other.zeros, "axis": other.axis, **more}
         return self.tensor(other.shape if shape is None else shape, other.dtype, **kept)
 
     def values(self, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-        """Return random values from the whole range of a type."""
+        """Return an array of random values from the whole range of a type."""
         return _random(self.noise, tuple(shape), dtype, 10.0)
 
     def constant(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
-        """Return the number of a new constant, of random values unless `data` has others."""
+        """Add a constant, of random values unless `data` is given; return its tensor number."""
         dtype = dtype or self.dtype
         return self.tensor(shape, dtype, **{"data": self.values(shape, dtype), **more})
 
     def numbers(self, values: Any, dtype: str = "int32") -> int:
-        """Return the number of a new constant of given integers, such as axes and shapes."""
+        """Add an integer constant, such as axes or a shape; return its tensor number."""
         data = np.array(values, dtype)
         return self.tensor(data.shape, dtype, data=data)
 
     def shape(self, rank: int | None = None, most: int = 6) -> tuple[int, ...]:
-        """Return a small shape whose first axis is mostly 1."""
+        """Return a random shape of sizes up to `most`; the first axis is mostly 1."""
         rank = self.random.choice((1, 2, 3, 4, 4)) if rank is None else rank
         shape = [self.random.randint(1, most) for _ in range(rank)]
         if rank and self.chance(0.7):
@@ -109,7 +112,7 @@ class Builder:
         options: tuple[str, dict[str, Any]] | None = None,
         version: int = 1,
     ) -> FileNetwork:
-        """Return the file of one operator."""
+        """Return a network file of one operator with these inputs, outputs and options."""
         operator = FileOperator(
             name=name,
             inputs=tuple(inputs),
@@ -141,9 +144,9 @@ def _random(
 
 
 def input_arrays(network: FileNetwork, seed: int, calls: int = 3) -> list[list[NDArray[Any]]]:
-    """Return arrays for each call, in the order of the file's inputs.
+    """Return random inputs of a network: a list of arrays for each call, in the file's order.
 
-    In the second call, most values are the ends of the type or the zero point.
+    In the second call, most values are the type's limits or the zero point.
     """
     noise = np.random.default_rng([seed, 2])
     found = []

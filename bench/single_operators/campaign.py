@@ -16,7 +16,7 @@ from single_operators.reference import Answer, References
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A random file, identified by its seed; `plain` is its network before oddities."""
+    """A random file, made from a seed; `plain` is its network before oddities are added."""
 
     seed: int
     operator: str
@@ -74,7 +74,11 @@ def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Ca
 
 
 def judge(case: Case, references: References, config: str = "nano") -> Verdict:
-    """Return the verdict of a case: equal if an interpreter runs it, else a single sentence."""
+    """Run a file on all three runtimes; return the verdict on Matloom's result.
+
+    It must equal that of an interpreter that runs the file; otherwise, Matloom must refuse the file
+    with one sentence.
+    """
     ours = references.ask(f"matloom:{config}", case.content, case.calls)
     if ours.raw:
         return Verdict(case=case, kind="raw", detail=ours.refusal)
@@ -106,15 +110,15 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
 
 
 def verdicts(seeds: range, operator: str | None, odd: bool, config: str) -> list[Verdict]:
-    """Return the verdicts of some seeds; outside `__main__`, so that workers can import it."""
+    """Return the verdicts on the files of some seeds, in a module that workers can import."""
     with References() as references:
         return [judge(draw_case(seed, operator, odd=odd), references, config) for seed in seeds]
 
 
 def _inside(case: Case) -> bytes:
-    """Return a file with its constants inside the flatbuffer.
+    """Return the bytes of a case's file with its constants in the flatbuffer instead of after it.
 
-    TensorFlow Lite Micro takes constants outside of it for empty ones, so it gets this file.
+    TensorFlow Lite Micro takes constants outside of the flatbuffer for empty ones.
     """
     return write_file(replace(case.network, outside=False))
 
@@ -212,9 +216,10 @@ def _limited_magnitude(case: Case, arrays: list[NDArray[Any]]) -> float:
 
 
 def _difference(ours: Answer, theirs: Answer, magnitudes: list[float]) -> str:
-    """Return where answers differ; empty if they are equal, but for rounding of float32.
+    """Return a description of the first difference between two answers; "" if there is none.
 
-    Rounding is relative to results and, in each call, to one of `magnitudes`.
+    Floats may differ by rounding, relative to the results and, in each call, to an item of
+    `magnitudes`.
     """
     for call, (mine, other) in enumerate(zip(ours.calls, theirs.calls, strict=True)):
         for at, (found, wanted) in enumerate(zip(mine, other, strict=True)):

@@ -33,7 +33,7 @@ class LstmFile:
         return (self.steps, self.batch) if self.time_major else (self.batch, self.steps)
 
     def content(self, seed: int) -> bytes:
-        """Return a file whose weights, biases and scales are random."""
+        """Return the bytes of the file, with random weights, biases and scales."""
         random = np.random.default_rng(seed)
         hidden = (self.hidden_scale,), (self.hidden_zero,)
         zero = int(random.integers(-128, 128))

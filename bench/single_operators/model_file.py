@@ -23,9 +23,9 @@ class FileTensor:
     data:
         A constant's values; None for computed tensors and inputs.
     given:
-        What an input must hold, such as axes; None for anything.
+        Values that an input must have when the file runs, such as axes; None for any values.
     scales, zeros, axis:
-        Written as they are, even if they are inconsistent; no quantisation table without scales.
+        Written unchanged, even if they are inconsistent; no quantisation table without scales.
     """
 
     name: str | None = None
@@ -62,7 +62,7 @@ class FileNetwork:
 
 
 def write_file(network: FileNetwork) -> bytes:
-    """Return the bytes of a file."""
+    """Return a network as the bytes of a TensorFlow Lite file."""
     model = schema.ModelT()
     model.version, model.description = 3, "one operator"
     graph = schema.SubGraphT()
@@ -86,7 +86,10 @@ def _pack(model: Any) -> bytes:
 
 
 def _with_data_outside(model: Any, buffers: list[tuple[Any, bytes]]) -> bytes:
-    """Return a file whose buffers follow it; packed twice, because offsets depend on its size."""
+    """Return a file whose constants follow the flatbuffer.
+
+    It is packed twice, because the constants' offsets depend on the size of the flatbuffer.
+    """
     for buffer, raw in buffers:
         # Any offset but 0 and 1, which mean inside.
         buffer.data, buffer.offset, buffer.size = None, 2, len(raw)
@@ -102,7 +105,7 @@ def _with_data_outside(model: Any, buffers: list[tuple[Any, bytes]]) -> bytes:
 
 
 def _tensor(model: Any, graph: Any, source: FileTensor) -> tuple[Any, bytes]:
-    """Append a tensor and its buffer; return the buffer and its bytes."""
+    """Add a tensor and its buffer to a subgraph; return the buffer and its contents."""
     tensor, buffer = schema.TensorT(), schema.BufferT()
     tensor.name, tensor.shape = source.name, np.array(source.shape, np.int32)
     tensor.type, tensor.isVariable = (

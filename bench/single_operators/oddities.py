@@ -1,4 +1,4 @@
-"""Oddities that tools write: each function changes one thing in a file, if it can."""
+"""Changes that make a file odd, like those of real tools: one change for each function."""
 
 import random
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def _zero_size(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _twice(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """List an output twice, or make an input an output as well."""
+    """List an output twice, or list an input as an output as well."""
     if rng.random() < 0.5 or not network.inputs:
         return replace(network, outputs=(*network.outputs, network.outputs[0]))
     return replace(network, outputs=(*network.outputs, network.inputs[0]))
@@ -175,7 +175,7 @@ ODDITIES: dict[str, _Change] = {
 
 
 def make_odd(network: FileNetwork, rng: random.Random) -> tuple[tuple[str, ...], FileNetwork]:
-    """Return the file with up to two oddities, and their names."""
+    """Make up to two random changes to a file; return their names and the changed file."""
     count = rng.choice((0, 0, 1, 1, 1, 2))
     chosen = rng.sample(list(ODDITIES), count)
     for name in chosen:

@@ -69,7 +69,7 @@ def _sizes(
     dilations: Sequence[int],
     padding: int,
 ) -> tuple[int, ...]:
-    """Return the output's rows and columns."""
+    """Return the rows and columns of a convolution's or pool's output; `padding` 0 is SAME."""
     found = []
     for size, kernel, stride, dilation in zip(image, window, strides, dilations, strict=True):
         reach = (kernel - 1) * dilation + 1
@@ -80,7 +80,7 @@ def _sizes(
 def _padding_of(
     builder: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
 ) -> int:
-    """Return SAME (0) or VALID (1); the latter only if the window fits the image."""
+    """Draw the padding of a window: SAME (0), or VALID (1) if the window fits the image."""
     sides = zip(image, window, dilations, strict=True)
     fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
     return builder.random.randint(0, 1) if fits else 0
@@ -89,7 +89,10 @@ def _padding_of(
 def _weights(
     builder: Builder, shape: Sequence[int], axis: int, source: int
 ) -> tuple[int, tuple[float, ...]]:
-    """Return the number of weights, of the type that matches the input's, and their scales."""
+    """Add random weights of a type that suits the input; return their number and their scales.
+
+    `axis` is the axis of output channels; `source` is the number of the input.
+    """
     dtype = (
         "float32" if builder.dtype == "float32" else "uint8" if builder.dtype == "uint8" else "int8"
     )
@@ -114,7 +117,7 @@ def _weights(
 
 
 def _bias(builder: Builder, channels: int, source: int, scales: tuple[float, ...]) -> list[int]:
-    """Return the number of a bias, or none."""
+    """Add a random bias, or none; return a list of its tensor number, or an empty list."""
     if builder.chance(0.3):
         return []
     if builder.dtype == "float32":
@@ -132,7 +135,7 @@ def _bias(builder: Builder, channels: int, source: int, scales: tuple[float, ...
 def _result(
     builder: Builder, shape: Sequence[int], source: int, scales: tuple[float, ...], depth: int
 ) -> int:
-    """Return the number of a layer's output, with a scale that lets results fill its range."""
+    """Add a layer's output, with a scale at which results fill its range; return its number."""
     if not scales or builder.dtype == "float32" or (builder.extreme and builder.chance(0.5)):
         return builder.tensor(shape)
     typical = builder.tensors[source].scales[0] * max(scales) * 74 * 74 * depth**0.5

@@ -1,4 +1,4 @@
-"""Draws a plain file of an operator that networks have more rarely, as `operators` does."""
+"""Draws plain files of less common operators, like `operators`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,13 @@ _LOGICAL = ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ALL", "REDUCE_AN
 
 
 def _table(name: str) -> str:
-    """Return the name of an operator's options: BROADCAST_TO has BroadcastToOptions."""
+    """Return the schema's name of an operator's options, such as BroadcastToOptions."""
     words = name.removesuffix("_2D").split("_")
     return "".join(word.capitalize() for word in words) + "Options"
 
 
 def _type(builder: Builder, *others: str) -> None:
-    """Draw one of some types now and then, instead of the network's."""
+    """Change the network's type to one of `others`, with a probability of 40 %."""
     if builder.chance(0.4):
         builder.dtype = builder.random.choice(others)
 
@@ -222,7 +222,7 @@ def _choice(builder: Builder, name: str) -> FileNetwork:
 
 
 def _shape_or_rank(builder: Builder, name: str) -> FileNetwork:
-    """Draw SHAPE or RANK, whose result depends on no values."""
+    """Draw SHAPE or RANK, whose results depend only on the input's shape."""
     source = builder.input(builder.shape())
     output_shape = (len(builder.tensors[source].shape),) if name == "SHAPE" else ()
     dtype = builder.random.choice(("int32", "int64")) if name == "SHAPE" else "int32"
@@ -260,7 +260,7 @@ def _filters(builder: Builder, name: str) -> FileNetwork:
 
 
 def _numbers(builder: Builder, name: str) -> FileNetwork:
-    """Draw operators that make integers from some: RANGE and ONE_HOT."""
+    """Draw RANGE or ONE_HOT, which create tensors from integers."""
     if name == "RANGE":
         first, length, step = (
             builder.random.randint(-5, 5),
@@ -289,7 +289,7 @@ def _largest(builder: Builder, name: str) -> FileNetwork:
 
 
 def _of_unknown_size(builder: Builder, name: str) -> FileNetwork:
-    """Draw WHERE or UNIQUE: values decide how many results there are."""
+    """Draw WHERE or UNIQUE, whose output size depends on the input's values."""
     if name == "WHERE":
         given = builder.input(builder.shape(), "bool")
         output_shape = (1, len(builder.tensors[given].shape))

@@ -31,9 +31,9 @@ _Arrays = list[NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Outcome of a file on a runtime: outputs of each call in order, or the reason for none.
+    """Result of a runtime on a file: the outputs of each call, or a sentence that says why not.
 
-    `raw` says that it ended by a crash, or by an exception that is not meant for users.
+    `raw` says that the run ended with a crash, or with an exception that is not meant for users.
     """
 
     calls: tuple[_Arrays, ...] = ()
@@ -42,12 +42,12 @@ class Answer:
 
     @property
     def ran(self) -> bool:
-        """Whether there are outputs."""
+        """Whether the runtime ran the file, so that there are outputs."""
         return not self.refusal
 
 
 class References:
-    """All runtimes, in a process that is restarted when it dies."""
+    """All three runtimes, in a child process that is restarted when it dies."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,9 +59,9 @@ class References:
         self._end()
 
     def ask(self, runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
-        """Return a runtime's answer to a file, for inputs in the file's order.
+        """Run a file on a runtime, with the inputs of each of `calls`; return its answer.
 
-        `runtime` is ``tflm``, ``litert`` or ``matloom:`` and a configuration.
+        `runtime` is ``tflm``, ``litert``, or ``matloom:`` and a configuration.
         """
         process = self._process or self._start()
         assert process.stdin is not None
@@ -115,7 +115,7 @@ class References:
 def _repeatable(
     run: Callable[[bytes, list[_Arrays]], list[_Arrays]], content: bytes, calls: list[_Arrays]
 ) -> list[_Arrays]:
-    """Return the outputs, which must not depend on the previous contents of memory.
+    """Return the outputs of `run`; raise if they depend on previous contents of memory.
 
     Kernels of both interpreters return silently, without a result, for types or options that they
     do not support.
@@ -203,7 +203,7 @@ def _answer_of(runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
 
 
 def _serve() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests from standard input until it ends."""
     from matloom.kernels.probe import keep_processes
 
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

@@ -23,7 +23,7 @@ class SvdfFile:
     biased: bool = True
 
     def content(self, seed: int) -> bytes:
-        """Return a file whose weights, biases and scales are random."""
+        """Return the bytes of the file, with random weights, biases and scales."""
         random = np.random.default_rng(seed)
         filters, most = self.units * self.rank, 2 ** (self.bits - 1)
         features = random.integers(-127, 128, (filters, self.depth)).astype(np.int8)

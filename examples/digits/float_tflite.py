@@ -24,7 +24,7 @@ class _Writer:
         self.codes: list[int] = []
 
     def tensor(self, name: str, shape: tuple[int, ...]) -> int:
-        """Add a float32 tensor that an operator or the user fills."""
+        """Add a float32 tensor without data, an input or a result; return its index."""
         tensor = schema.TensorT()
         tensor.name, tensor.shape = name, list(shape)
         tensor.type = schema.TensorType.FLOAT32
@@ -32,7 +32,7 @@ class _Writer:
         return len(self.tensors) - 1
 
     def constant(self, name: str, values: np.ndarray) -> int:
-        """Add a float32 or int32 tensor with its values."""
+        """Add a float32 or int32 tensor with constant values; return its index."""
         index = self.tensor(name, values.shape)
         if values.dtype == np.int32:
             self.tensors[index].type = schema.TensorType.INT32
@@ -43,7 +43,10 @@ class _Writer:
         return index
 
     def operator(self, kind: str, inputs: list[int], output: int, options: object) -> int:
-        """Add an operator of the schema's name `kind`, such as CONV_2D; return its output."""
+        """Add an operator; return the index of its output.
+
+        `kind` is its name in the schema, such as CONV_2D, and `options` its table of options.
+        """
         code = getattr(schema.BuiltinOperator, kind)
         if code not in self.codes:
             self.codes.append(code)
@@ -57,7 +60,7 @@ class _Writer:
         return output
 
     def pack(self, source: int, result: int) -> bytes:
-        """Return the file's bytes, with one subgraph from tensor `source` to tensor `result`."""
+        """Return the file's bytes; `source` and `result` are the network's input and output."""
         subgraph = schema.SubGraphT()
         subgraph.name = "main"
         subgraph.tensors, subgraph.operators = self.tensors, self.operators

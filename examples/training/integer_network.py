@@ -1,4 +1,4 @@
-"""A quantised network whose weights follow floats: the numbers that training with integers sees.
+"""A quantised network with trainable float weights, rounded to integers whenever it runs.
 
 Its results come from Matloom's kernels, which define what the engine computes: the same integers,
 times their scales, rather than an imitation in floats. It needs NumPy and Matloom only.
@@ -19,7 +19,7 @@ _MOST = {"i8xi8": 127, "i8xi4": 7}
 
 
 class IntegerNetwork:
-    """A network that `matloom.quantise` made; the scales stay as they are.
+    """A network that `matloom.quantise` made; its scales do not change.
 
     Members
     -------
@@ -38,7 +38,7 @@ class IntegerNetwork:
         }
 
     def _scales(self, node: Node, place: int) -> Array:
-        """Return the scales of a layer's weights (0) or bias (1), as they are multiplied."""
+        """Return the scales of a layer's weights (`place` 0) or bias (1), to multiply them by."""
         data, weights = (self._graph.tensors[number] for number in node.inputs[:2])
         assert weights.quantisation is not None
         scales = np.array(weights.quantisation.scale)
@@ -54,7 +54,7 @@ class IntegerNetwork:
         return self._narrow if node.op in NARROW else _MOST["i8xi8"]
 
     def graph(self) -> Graph:
-        """Return the network with the present weights, rounded to integers."""
+        """Return the network with the current weights, rounded to integers."""
         tensors = dict(self._graph.tensors)
         for node in self.layers:
             for place, number in enumerate(node.inputs[1:]):
@@ -66,7 +66,7 @@ class IntegerNetwork:
         return replace(self._graph, tensors=tensors)
 
     def rounded_weights(self) -> dict[int, Array]:
-        """Return weights and biases as the network has them, in real numbers, by tensor number."""
+        """Return the weights and biases after rounding, as real numbers by tensor number."""
         graph = self.graph()
         return {
             number: graph.tensors[number].data * self._scales(node, place)
@@ -75,12 +75,12 @@ class IntegerNetwork:
         }
 
     def values(self, samples: Array) -> dict[int, Array]:
-        """Return all tensors in real numbers, float32 (samples, *shape), by number.
+        """Return all tensors as real numbers, float32 (samples, *shape), by tensor number.
 
         Parameters
         ----------
         samples:
-            Of the only input, in real numbers.
+            The network's only input, in real numbers.
         """
         graph = self.graph()
         (number,) = graph.inputs

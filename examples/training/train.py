@@ -67,7 +67,7 @@ def network() -> nn.Module:
 
 
 class Exactly(torch.autograd.Function):
-    """Numbers of the quantised network instead of floats; gradients pass to the floats."""
+    """Function that replaces floats by the quantised network's numbers, and passes gradients on."""
 
     @staticmethod
     def forward(context: object, floats: Tensor, exact: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Exactly(torch.autograd.Function):
 
 
 class Straight:
-    """A quantised network whose weights PyTorch trains."""
+    """Quantised network that PyTorch trains with straight-through gradients."""
 
     def __init__(self, made: IntegerNetwork) -> None:
         self.made = made
@@ -90,15 +90,15 @@ class Straight:
             for number, array in made.weights.items()
         }
 
-    def take(self) -> None:
-        """Give the quantised network the present weights."""
+    def copy_weights(self) -> None:
+        """Copy PyTorch's current weights to the quantised network."""
         self.made.weights = {
             number: weight.detach().double().numpy() for number, weight in self.weights.items()
         }
 
     def logits(self, images: np.ndarray) -> Tensor:
         """Return the quantised network's logits for images (batch, *shape of the input)."""
-        self.take()
+        self.copy_weights()
         graph, values = self.made.graph(), self.made.values(images)
         rounded = self.made.rounded_weights()
         constants = {
@@ -120,7 +120,7 @@ class Straight:
 
 
 def in_floats(node: Node, inputs: list[Tensor], shape: tuple[int, ...]) -> Tensor:
-    """Return what an operator computes with floats, before its activation: (batch, *shape)."""
+    """Return the result of an operator in floats, before its activation, (batch, *shape)."""
     if node.op is Op.FULLY_CONNECTED:
         return functional.linear(*inputs).reshape(shape)
     if node.op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D):
@@ -150,7 +150,7 @@ def convolution(node: Node, images: Tensor, weights: Tensor, bias: Tensor) -> Te
 
 
 def fit(logits, weights: list[Tensor], data: tuple, *, epochs: int, rate: float) -> None:
-    """Train weights on images and labels; `logits` computes the network of them."""
+    """Train weights on `data`, images and labels; `logits` is a function of images."""
     images, labels = data
     optimiser = torch.optim.Adam(weights, rate)
     steps = epochs * (len(images) // BATCH)
@@ -209,7 +209,7 @@ def main(output: Path, count: int, epochs: int, more: int, device: str) -> None:
         epochs=more,
         rate=0.002,
     )
-    straight.take()
+    straight.copy_weights()
     say(f"4-bit weights, trained on: {accuracy(integers, held_out):.1%}")
     output.write_bytes(frontend.write(integers.graph())[1])
     session = matloom.load(output, device, config="nano+i8xi4")

@@ -1,4 +1,4 @@
-"""Compiles the ends of extents, as defined by the ISA's tables, into functions."""
+"""Compiles the end addresses of extents, as the instruction set's tables define them."""
 
 from collections.abc import Callable
 from functools import cache
@@ -25,10 +25,10 @@ def _factor_expression(factor: str) -> str:
 def end_function(
     base: str, terms: tuple[tuple[str, ...], ...], only: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> EndFunction:
-    """Return a function that computes the end of an extent, as `isa.Extent` defines it.
+    """Return a function that computes the end address of an extent (`isa.Extent`).
 
-    It is compiled, not interpreted, because it is called several times for each instruction of a
-    program.
+    The parameters are the attributes of the extent. The function is compiled, not interpreted,
+    because it is called several times for each instruction of a program.
     """
     end = " + ".join(
         (f"get({base!r}, 0)", *(" * ".join(map(_factor_expression, term)) for term in terms))

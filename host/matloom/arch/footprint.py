@@ -155,9 +155,9 @@ def _clip_range(low: int, high: int, size: int) -> tuple[int, int]:
 
 
 def _post_channels(values: Mapping[str, int], base: str, config: Config) -> StridedRange:
-    """Return the bytes of one side of POST: the same channels of each position.
+    """Return the scratchpad bytes that a POST reads or writes: the same channels of each position.
 
-    `base` is the address field of the side.
+    `base` is the field with the address of the first byte, of the source or of the destination.
     """
     get = values.get
     counts = (get("height", 0), get("width", 0))

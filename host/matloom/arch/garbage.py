@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause cyclic garbage collection for a block; restore the previous state afterwards.
+    """Pause cyclic garbage collection within a `with` block; restore the previous state afterwards.
 
     A large network has a million live objects, which the collector scans again and again; for a
     chip in Amaranth, it takes a third of the time. Compilation creates hardly any cycles, so

@@ -35,8 +35,8 @@ ONE = 2**29
 _MASK = 2**EXPONENTIAL_BITS - 1
 
 
-def term(exponential: Any) -> Any:
-    """Return what an exponential in Q0.31 adds to the sum in Q12.19."""
+def to_sum_format(exponential: Any) -> Any:
+    """Convert an exponential from Q0.31 to Q12.19, the format of a row's sum, with rounding."""
     return (exponential + 2 ** (SUM_BITS - 1)) >> SUM_BITS
 
 

@@ -1,4 +1,4 @@
-"""Copies the tensors of a step into external memory before it runs, and out of it afterwards."""
+"""Copies tensors to external memory before a command buffer runs, and from it afterwards."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,10 @@ from matloom.program import Binding, EngineStep
 
 
 def write_inputs(driver: Driver, step: EngineStep, values: Mapping[str, Array]) -> None:
-    """Write a step's inputs to external memory; variables in region ARENA are already there."""
+    """Write the inputs of an engine step (one command buffer) from `values`, tensors by name.
+
+    Variables in region ARENA are left out, because they are in external memory already.
+    """
     for binding in step.inputs:
         if binding.region is not Region.ARENA:
             data = np.ascontiguousarray(values[binding.name], binding.dtype).tobytes()
@@ -20,7 +23,10 @@ def write_inputs(driver: Driver, step: EngineStep, values: Mapping[str, Array]) 
 
 
 def read_outputs(driver: Driver, step: EngineStep) -> dict[str, Array]:
-    """Return a step's outputs by name; variables in region ARENA stay there."""
+    """Return the outputs of an engine step (one command buffer) by name.
+
+    Variables in region ARENA are left out, because they stay in external memory.
+    """
     outputs = (binding for binding in step.outputs if binding.region is not Region.ARENA)
     return {binding.name: _read(driver, binding) for binding in outputs}
 

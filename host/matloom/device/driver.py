@@ -37,10 +37,10 @@ class Counters:
 
 
 class Owner(Protocol):
-    """Owner of the regions in external memory."""
+    """Object with data in the regions of external memory, to be saved before these are reused."""
 
     def save_regions(self) -> None:
-        """Save data from the regions, which are about to be overwritten."""
+        """Copy data from the regions to the host, because the regions will be overwritten."""
 
 
 class Driver(Closable):

@@ -137,7 +137,7 @@ def _inputs(
     rows: int,
     paired_bytes: int = 0,
 ) -> NDArray[Any]:
-    """Return the input (positions, steps x size) of an output block, minus its zero point."""
+    """Return an output block's inputs, (positions, steps x vector size), minus the zero point."""
     geometry = tuple(
         fields[name]
         for name in (

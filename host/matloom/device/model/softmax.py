@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.softmax import EXPONENTIAL_BITS, quotient, reciprocal, term
+from matloom.arch.softmax import EXPONENTIAL_BITS, quotient, reciprocal, to_sum_format
 
 
 def softmax_rows(
@@ -18,6 +18,6 @@ def softmax_rows(
     along = (0, 3)
     largest = np.where(valid, rows, -128).max(axis=along, keepdims=True)
     found = exponentials[(largest - rows) & 255]
-    total = np.where(valid, term(found), 0).sum(axis=along, keepdims=True) & 0xFFFFFFFF
+    total = np.where(valid, to_sum_format(found), 0).sum(axis=along, keepdims=True) & 0xFFFFFFFF
     results = quotient(found, *reciprocal(total))
     return (np.asarray(results) & 255).astype(np.uint8)
