@@ -1,4 +1,4 @@
-"""The bench around the chip: clock, reset, memory, registers, the monitor, and jobs."""
+"""Bench around the chip: clock, reset, memory, register access, bus monitor, and jobs."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ _BASES = (0, 0x8000_0000, 2**32 - MEMORY_BYTES)
 
 
 def stalls(generator, share):
-    """Yield forever whether a channel pauses in a cycle; pauses also come in runs."""
+    """Yield for each cycle whether a channel pauses, with probability `share`."""
     while True:
         rest = generator.random() < share
         for _ in range(generator.choice((1, 1, 2, 7))):
@@ -105,12 +105,12 @@ class Bench:
         await ClockCycles(self.dut.clk, 2)
 
     async def read_raw(self, offset):
-        """Return the value and response of a register access."""
+        """Read a register; return its value and the bus response."""
         answer = await self._registers.read(offset, 4)
         return int.from_bytes(answer.data, "little"), answer.resp
 
     async def write_raw(self, offset, data, strobes=15):
-        """Write the bytes of a word that `strobes` select; return the response."""
+        """Write the bytes of a register that `strobes` select; return the bus response."""
         bus = self._registers.write_if
         address = bus.aw_channel._transaction_obj(awaddr=offset, awprot=0)
         word = int.from_bytes(data, "little")
@@ -151,7 +151,7 @@ class Bench:
         await self.write("IRQ_ENABLE", 3)
 
     def span(self, job, region, first=0, end=None):
-        """Return the bus addresses of bytes of a region."""
+        """Return the bus addresses of bytes `first` to `end` of a region."""
         base = self._bases[region]
         return base + first, base + (len(job.regions[region]) if end is None else end)
 
@@ -164,7 +164,7 @@ class Bench:
         await self.write("CONTROL", START)
 
     async def finish(self, cycles=400_000):
-        """Wait for the interrupt, or fail after so many cycles; return STATUS."""
+        """Wait for the interrupt, and fail after `cycles` cycles; return STATUS."""
         if not int(self.dut.irq.value):
             try:
                 await with_timeout(RisingEdge(self.dut.irq), cycles * PERIOD_NS, "ns")
@@ -189,7 +189,7 @@ class Bench:
         return [await self.read(name) for name in ("FAULT", "FAULT_INDEX", "FAULT_ADDRESS")]
 
     async def compare(self, job):
-        """Run a job on the chip and in the model; all of memory must end up equal."""
+        """Run a job on the chip and on the model, and check that all of memory is equal."""
         await self.place(job)
         regions, fault = run_model(self.model, job)
         assert fault is None, f"the job itself is at fault: {fault}"

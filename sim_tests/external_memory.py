@@ -1,4 +1,4 @@
-"""External memory at the chip's AXI port: slow, out of order between ids, faulty on request."""
+"""External memory at the chip's AXI port, with optional stalls, reordering and errors."""
 
 from collections import deque
 
@@ -80,7 +80,7 @@ class ExternalMemory:
         }
 
     def speak(self):
-        """Let silent ranges answer again."""
+        """Let address ranges answer again that were silent."""
         self.silent = []
         self._voice.set()
         self._voice.clear()

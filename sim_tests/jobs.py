@@ -14,7 +14,7 @@ from matloom.verification.random_programs import random_stream
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Contents of every region before the run, and the position of the commands in PROGRAM."""
+    """A command buffer with the initial contents of every region; a test input."""
 
     regions: dict[Region, bytes]
     command_offset: int = 0
@@ -22,7 +22,7 @@ class Job:
 
     @classmethod
     def of(cls, instructions, **regions) -> "Job":
-        """Return a job of instructions, or of bytes; regions by lower-case name."""
+        """Return a job of instructions or bytes; `regions` are contents by lower-case name."""
         parts = [item if isinstance(item, bytes) else pack(item) for item in instructions]
         commands = b"".join(parts)
         contents = {region: regions.get(region.name.lower(), b"") for region in Region}
@@ -30,7 +30,7 @@ class Job:
 
     @classmethod
     def stream(cls, seed: int, config: Config, length: int = 12) -> "Job":
-        """Return a random legal stream that starts from a known scratchpad."""
+        """Return a job of a random legal instruction stream, which first fills the scratchpad."""
         stream = random_stream(seed, config, length)
         regions = {**stream.regions, Region.PROGRAM: stream.commands}
         return cls(regions=regions, command_bytes=len(stream.commands))
@@ -42,7 +42,7 @@ class Job:
 
 
 def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFaultError | None]:
-    """Return the regions after a run of the model, and its fault or None."""
+    """Run a job on the functional model; return the regions' contents, and its fault or None."""
     engine.regions = {
         region: np.frombuffer(data, np.uint8).copy() for region, data in job.regions.items()
     }

@@ -27,7 +27,7 @@ _PAYLOADS = {
 
 
 class _Channel:
-    """Checks one channel: a payload stays until it is accepted."""
+    """Checks that the payload of one channel is stable until it is accepted."""
 
     def __init__(self, dut, prefix, require):
         self.prefix, self._require = prefix, require
@@ -224,7 +224,7 @@ class Monitor:
         self._match()
 
     def _match(self):
-        """Assign beats to writes; they may precede the address."""
+        """Assign write beats to their bursts; beats may precede the address."""
         while self._owed and self._beats:
             first, beats, sent = self._owed[0]
             self._judge_beat(first + sent * self._config.bus_bytes, sent + 1, beats)

@@ -89,7 +89,10 @@ async def a_product_of_matrices_is_numpys(dut):
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_convolution_is_numpys(dut):
-    """3x3 with padding, on a one-channel image: each kernel row is one run of bytes."""
+    """A 3x3 convolution with padding of a one-channel image equals NumPy's.
+
+    Each kernel row is a run of bytes in the scratchpad.
+    """
     bench = await Bench.open(dut)
     rows, columns, tile = bench.config.rows, bench.config.columns, bench.config.tile_bytes
     height, width, pad = 5, 6, -7

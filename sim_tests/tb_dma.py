@@ -8,7 +8,7 @@ from matloom.arch.isa import Opcode, Region
 
 
 def _shape(random, most):
-    """Return row_bytes, rows and planes with at most `most` bytes."""
+    """Return random sizes row_bytes, rows and planes, of at most `most` bytes in all."""
     row_bytes = random.choice((1, 2, 3, 7, 8, random.randint(1, 300)))
     rows, planes = random.choice((1, 2, 5)), random.choice((1, 2, 3))
     while row_bytes * rows * planes > most:
@@ -17,7 +17,7 @@ def _shape(random, most):
 
 
 def _steps(random, row_bytes, rows):
-    """Return strides of rows and planes without overlaps."""
+    """Return random strides of rows and planes at which nothing overlaps."""
     row_step = row_bytes + random.choice((0, 1, 5, 64))
     return row_step, rows * row_step + random.choice((0, 3, 17))
 
@@ -34,7 +34,7 @@ def _addresses(start, shape, steps):
 
 
 def _copy(bench, size):
-    """Return a job that loads and stores a box of bytes, and the expected OUTPUT."""
+    """Return a job that copies rows and planes through the scratchpad, and the expected OUTPUT."""
     random, config = bench.random, bench.config
     source, output = random.randbytes(size), bytearray(random.randbytes(size))
     shape = _shape(random, 1000)

@@ -43,7 +43,7 @@ def _with_reserved_bit(instruction):
 
 
 def _bad_instructions(config):
-    """Return, for each cause of the dispatcher, instructions that raise it."""
+    """Return instructions that the dispatcher must refuse, by the cause of the fault."""
     spad, entries = config.spad_bytes, config.acc_entries
     return {
         Fault.ILLEGAL_OPCODE: [b"\x05" * 16, b"\xff" * 16],
@@ -191,7 +191,7 @@ async def flipped_bits_leave_the_models_record(dut):
 
 
 def _burst_at(bursts, address, width):
-    """Return the address of the burst with a byte."""
+    """Return the start address of the burst that contains the byte at an address."""
     (found,) = {
         first
         for first, beats in bursts

@@ -21,7 +21,7 @@ _ACC = 1
 
 
 def _long():
-    """Return an instruction for each unit that takes a few hundred cycles."""
+    """Return one instruction for each unit that takes a few hundred cycles."""
     many = {"width": 16, "height": 8}
     return {
         Opcode.LOAD: _load(row_bytes=SIZE),
@@ -61,7 +61,7 @@ async def a_limit_that_none_reaches_changes_nothing(dut):
 
 @_checked
 async def a_bit_that_flips_in_a_run_is_noticed(dut):
-    """In an accumulator entry that nobody writes and a POST reads later."""
+    """A bit that flips in an accumulator entry gives a parity fault when a POST reads it."""
     bench = await Bench.open(dut)
     bank = dut.core.accumulators.bank_0
     many = {"width": 16, "height": 8}

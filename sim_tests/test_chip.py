@@ -30,7 +30,7 @@ GUARDED, GUARDS = "nano+parity=1+time_limit=1", "tb_guards"
 
 
 def _cases():
-    """Return a fast and a slow set; a configuration given by name replaces all."""
+    """Return the test cases: a fast and a slow set, or those of a configuration given by name."""
     if CHOSEN:
         return [pytest.param(each, CHOSEN, 0, id=f"{Path(CHOSEN).stem}-{each}") for each in BENCHES]
     more = [("nano", seed) for seed in range(1, SEEDS)] + [("small", 0), ("reference", 0)]

@@ -36,7 +36,7 @@ def test_no_configuration_has_warnings(name, tmp_path):
 
 
 def test_waivers_end_with_the_file(nano, tmp_path):
-    """A fault in the user's own file is reported, before and after the chip's."""
+    """Lint waivers apply to the chip only: faults in files before and after it are reported."""
     source, _sidecar = nano.write(tmp_path)
     user = tmp_path / "user.v"
     user.write_text("module user(input [7:0] a, output [3:0] b); assign b = a; endmodule\n")
@@ -44,7 +44,7 @@ def test_waivers_end_with_the_file(nano, tmp_path):
 
 
 def test_no_signal_is_a_keyword(nano):
-    """Neither of VHDL nor of SystemVerilog."""
+    """No signal has the name of a keyword of VHDL or SystemVerilog."""
     declared = r"(?:wire|reg|input|output)(?: signed)?(?: \[\d+:\d+\])? \\?([^\s;=]+)"
     names = set(re.findall(declared, re.sub(r"//.*", "", nano.verilog)))
     assert len(names) > 500
@@ -102,7 +102,7 @@ def slang_warnings(chip):
 
 @pytest.mark.slow
 def test_slang_reports_no_warnings(nano):
-    """No default warnings; for a faulty chip there are some."""
+    """slang has no default warnings for the chip, but some for a faulty one."""
     assert slang_warnings(nano) == ""
     faulty = nano.verilog.replace("endmodule", "  nothing missing();\nendmodule", 1)
     assert "nothing" in slang_warnings(dataclasses.replace(nano, verilog=faulty))

@@ -67,6 +67,6 @@ def test_digests_are_those_of_today(name):
 
 @pytest.mark.slow
 def test_a_report_is_generated_again(nano):
-    """The same Verilog as for `nano` alone."""
+    """The Verilog generated for a report of `nano` equals that of `nano` itself."""
     report = {"config": nano.config.as_dict()}
     assert netlists.verilog_of(report) == nano.verilog

@@ -1,4 +1,4 @@
-"""Streams numbers through a unit: some in Amaranth's simulator, a million in Verilator."""
+"""Feeds numbers to a unit: some in Amaranth's simulator, a million in Verilator."""
 
 import ctypes
 
@@ -37,7 +37,7 @@ extern "C" void stream(const uint64_t *in, uint64_t *out, int64_t count, int64_t
 
 
 class Numbers:
-    """Corner cases and random bit patterns."""
+    """Source of fp32 test patterns: corner cases and random bit patterns."""
 
     def __init__(self, seed: int):
         self._generator = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ class Numbers:
 
 @pytest.fixture
 def numbers(seed):
-    """Return the source of patterns."""
+    """Return the source of test patterns for this seed."""
     return Numbers(seed)
 
 

@@ -10,10 +10,7 @@ FORMATS = tuple(FLOAT_FORMATS)
 
 
 def gather(numbers, count, step):
-    """Return fp32 patterns for every format.
-
-    Arbitrary ones, and those around rounding thresholds.
-    """
+    """Return fp32 patterns for every format: arbitrary ones, and some near rounding thresholds."""
     columns = []
     for index, name in enumerate(FORMATS):
         form = FLOAT_FORMATS[name]

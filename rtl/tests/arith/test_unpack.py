@@ -11,7 +11,7 @@ from matloom_rtl.testing import simulate
 
 
 def meaning(parts):
-    """Return the number that the parts represent."""
+    """Return the number that an unpacked operand's fields represent."""
     if parts.infinite:
         return math.nan if parts.zero else math.copysign(math.inf, -parts.sign)
     size = 0.0 if parts.zero else math.ldexp(1 + parts.fraction / 1024, parts.exponent - 127)

@@ -263,7 +263,7 @@ def test_maximum_stores_the_larger_or_nothing():
 
 
 def test_without_maxima():
-    """Leaving them out changes nothing else."""
+    """Without `Config.maximum`, sums and timing are the same."""
     bench = Bench(dataclasses.replace(PRESETS["nano"], maximum=0))
 
     async def drive(ctx):
@@ -425,7 +425,7 @@ def test_each_flipped_bit_in_use_is_reported(name, use):
 
 
 def test_a_read_that_meets_the_write_of_its_entry_reports_nothing():
-    """What it reads is undefined; reads before find the old parity, later ones the new one."""
+    """The read data are undefined; earlier reads find the old parity, later ones the new."""
     dut = Accumulators(CONFIGS["few+parity"])
     reported = []
 

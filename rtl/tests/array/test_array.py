@@ -38,7 +38,7 @@ CONFIGS = {
 
 
 class Oracle:
-    """Shadow and active weights as matrices, and the vectors of the step; a call is a cycle."""
+    """Model of the array: weights, windows and the current step; each call is one cycle."""
 
     def __init__(self, config):
         self.config = config
@@ -93,7 +93,7 @@ class Oracle:
 
 
 def draw(config, rng, cycles, vector_rate, write_rate):
-    """Return the events of each cycle, with many extremes of operands."""
+    """Return random inputs of each cycle; operands are often at their extremes."""
     groups = config.tile_load_cycles
     low, high = (-255, 255) if config.zero_points else (-128, 127)
 
@@ -160,7 +160,7 @@ def present_window(ctx, dut, event, following, config):
 
 
 def packed(values, bits):
-    """Return numbers side by side, the first one lowest."""
+    """Return numbers of `bits` bits packed into one, the first lowest."""
     return sum(int(each) % 2**bits << bits * at for at, each in enumerate(values.reshape(-1)))
 
 

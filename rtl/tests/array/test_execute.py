@@ -104,7 +104,7 @@ BLOCKS = PLAIN | {
 
 
 def expected_sums(spad, command, entries=None, config=CONFIG):
-    """Return entry -> sums by definition, accumulated over the steps and onto `entries`."""
+    """Return the sums by entry as defined: over all steps, added to those in `entries`."""
     c = {name: 0 for name, _ in body_layout(Opcode.EXEC, config)} | command
     rows, columns = config.rows, config.columns
     sums, tile, block_entry = {}, 0, c["acc_addr"]
@@ -172,7 +172,7 @@ def products(mode, operands, weights):
 
 
 def places(command, entry, config):
-    """Return the entries of an output: in modes 1 and 2 those of its pair."""
+    """Return the entries that an output updates: one, or a pair in modes 1 and 2."""
     if command["mode"] in (0, 3):
         return (entry,)
     first = entry if entry < config.pair_distance else entry + config.pair_distance
@@ -230,7 +230,7 @@ def operands_of(command, vectors, number, config):
 
 
 def run(commands, *, config=CONFIG, **options):
-    """Return entry -> sums, marks in order of completion, and cycles by cause.
+    """Run commands; return sums by entry, timestamps in order of completion, and cycles by cause.
 
     Options
     -------
@@ -384,7 +384,7 @@ def test_cycles_between_updates_are_not_setup():
 
 
 def test_many_short_instructions_are_in_flight_at_once():
-    """Each of one step: all complete in order, with timestamps of their own."""
+    """Instructions of one step complete in order, each with its own timestamp."""
     step = PLAIN | {"width": 1, "height": 1, "kernel_rows": 1, "kernel_cols": 1, "blocks": 1}
     step |= {"oc_blocks": 1, "weights_fixed": 1}
     commands = [step | {"acc_addr": number, "timestamp": number} for number in range(40)]
@@ -461,7 +461,7 @@ def test_blocks_among_modes(seed):
 
 @pytest.mark.parametrize("shape", ["8x4", "blocks"])
 def test_zero_points_are_subtracted(shape):
-    """From padding, too, and from extremes; windows between such commands have none."""
+    """Zero points apply to padding and to extreme bytes, but not to commands with windows."""
     config = dataclasses.replace(SHAPES[shape], zero_points=1)
     given = [(-128, 127), (127, 128), (-3, 0), (0, 200), (5, 3)]
     commands = [
@@ -590,9 +590,9 @@ def test_reset_midway(command, config):
     ids=["dense", "sliding", "blocks"],
 )
 def test_padding_asks_for_no_bank(command, config, outside):
-    """Rows of padding are right, and proceed although no bank is granted.
+    """Rows of padding are right, and proceed even though no bank grants reads.
 
-    Weights precede the inputs, and are granted.
+    The weights are read before, while banks grant.
     """
     rows = {"above": {"first_row": -40}, "below": {"first_row": 20}, "no rows": {"input_rows": 0}}
     padded = command | rows[outside]
@@ -607,7 +607,7 @@ def test_padding_asks_for_no_bank(command, config, outside):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["8x4", "blocks"])
 def test_progress_is_a_read_of_the_cycle_before(seed, name):
-    """The watchdog must see a scratchpad that grants nothing."""
+    """Without grants there is no progress, so that the watchdog can notice a stuck scratchpad."""
     config = SHAPES[name]
     command, generator = (BLOCKS if name == "blocks" else SLIDING), random.Random(seed)
     dut, moved, told = Execute(config), [], []
@@ -640,7 +640,7 @@ def test_progress_is_a_read_of_the_cycle_before(seed, name):
 
 @pytest.mark.parametrize("heeds", [0, 1])
 def test_weights_wait_for_post_if_the_instruction_asks(heeds):
-    """They are requested a fixed time after LOAD is met, or after LOAD and POST are."""
+    """Weights wait for LOAD alone, or for LOAD and POST if `weights_wait_post` is set."""
     dut = Execute(CONFIG)
     asked = {}
 

@@ -40,10 +40,10 @@ def tiles_of(item):
 
 
 def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
-    """Return the granted addresses, the cycle of each, and the rows delivered.
+    """Load the tiles of commands; return granted addresses, their cycles, and the rows delivered.
 
     Every tile is announced once, and as many are released as were granted. The flag for the last
-    tile of a command comes with its release, and is noise otherwise.
+    tile of a command comes with its release, and is random otherwise.
     """
     lasts = [tile == tiles_of(item) - 1 for item in commands for tile in range(tiles_of(item))]
     dut = Loader(config)
@@ -203,7 +203,7 @@ TRANSPOSED = Config(
 
 
 def carrying(name):
-    """Return the field that makes a flag of a command: its mode, or that its tiles are turned."""
+    """Return the command fields that set a flag: the mode, or that tiles are transposed."""
     return {"mode": MAC_MODES.index(name)} if name in MAC_MODES else {"weights_transposed": name}
 
 
@@ -218,7 +218,7 @@ def carrying(name):
     ids=["narrow", "formats", "transposed"],
 )
 def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
-    """Rows carry the flag of their own instruction; blocks have none, and full padding."""
+    """Rows carry the flags of their instruction; blocks have none, and are padded as a whole."""
     dut, generator = Loader(config), random.Random(seed)
     width = config.weight_rows * config.columns
     order = [*flags, *reversed(flags)]

@@ -464,7 +464,7 @@ def test_no_windows_where_there_are_none():
 
 
 def test_shapes_of_windows_go_with_their_vectors():
-    """A block has the plain shape, whatever the field is."""
+    """Each vector has the window shape of its instruction; a block of 2 x 2 has shape 0."""
     shapes, seen, dut = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (2, 0)], [], Walk(WIDE)
     small = SLIDING | {"kernel_rows": 1, "oc_blocks": 1}
 

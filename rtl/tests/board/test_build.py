@@ -102,7 +102,7 @@ def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_verb_builds_in_folders_of_any_name(name, tmp_path, monkeypatch):
-    """Cache, output and working folder."""
+    """`matloom build` works with cache, output and working folder in folders of unusual names."""
     folder = tmp_path / FOLDERS[name]
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)

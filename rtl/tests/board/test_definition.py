@@ -54,7 +54,7 @@ def test_the_pins_of_the_ulx3s():
 
 
 def test_the_part_is_that_of_the_definition():
-    """Device, package and grade, where amaranth-boards states them, too."""
+    """Device, package and speed grade are those of amaranth-boards, if it states them."""
     boards = pytest.importorskip(
         "amaranth_boards", reason="amaranth-boards is absent: extra boards"
     )
@@ -217,7 +217,7 @@ def test_mistakes_in_wired_pins(text, old, new, message, tmp_path):
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
 def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
-    """At the board's clock, no other part needs longer waits than that of the file."""
+    """At the board's clock, the SDRAM part of its file needs the longest waits of all its parts."""
     board = load_board(name)
     chosen = load_sdram(board.memory.part)
     gear = board.memory.gear
@@ -258,7 +258,7 @@ def test_a_board_with_a_processor_may_be_slower():
     ],
 )
 def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
-    """As in docs/sdram.md: latency of the first beat, and bandwidth after refreshes."""
+    """The compiler's model of a board's memory has the latency and bandwidth of docs/sdram.md."""
     board = load_board(name)
     part = load_sdram(board.memory.part)
     gear = board.memory.gear
@@ -405,7 +405,7 @@ def test_reports_of_boards_met_their_clock(path):
 
 @pytest.mark.parametrize("path", WITH_NETWORKS, ids=lambda path: path.stem)
 def test_network_cycles_of_a_report_match_its_board(path):
-    """Measured with the board's memory and engine, close to the prediction."""
+    """Reports used the board's memory and engine, and their cycles are close to the prediction."""
     report = json.loads(path.read_text())
     board = load_board(report["board"])
     assert load_memory(board.name).name == report["memory_model"]

@@ -14,7 +14,7 @@ SIZE = WORDS * BANKS * WIDTH
 
 
 class Bench:
-    """An initiator that tracks the expected contents of memory."""
+    """Bench with a bus initiator that tracks the expected contents of the memory."""
 
     def __init__(self, *, stall=0.0, seed=0, banks=BANKS, bits=8 * WIDTH):
         self.width = bits // 8

@@ -85,7 +85,7 @@ def test_stalls(seed, gaps, refuse):
 
 @pytest.mark.parametrize("name", CHANNELS)
 def test_a_channel_waits_for_no_other(name):
-    """All others are idle, and their outputs are refused."""
+    """A channel works while all others are idle and their outputs are refused."""
     assert run([name]) == [201]
 
 

@@ -72,7 +72,7 @@ def random_instruction(chance):
 
 
 def check(instructions, config=CONFIG, cycles=100):
-    """Run checks; return the cycles of each, from start to done."""
+    """Check that Bounds agrees with the definition; return the cycles of each check."""
     dut, took = Bounds(config), []
 
     async def bench(ctx):

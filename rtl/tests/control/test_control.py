@@ -61,7 +61,7 @@ class Unit:
 
 
 class Bench:
-    """The device under test with a command memory, units and a bus master."""
+    """Control with a command memory, simulated units, and a bus initiator."""
 
     CONFIG = CONFIG
 
@@ -492,7 +492,7 @@ def test_start_and_reset_in_one_write_is_a_reset():
 
 
 def test_commands_end_with_their_region():
-    """Words beyond the PROGRAM region are not fetched: the buffer ends before END."""
+    """Words beyond the end of region PROGRAM are not fetched, so that the buffer has no END."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):
@@ -550,7 +550,7 @@ def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched
     ],
 )
 def test_commands_begin_and_end_with_a_word(offset, size):
-    """Otherwise nothing is fetched, even if a complete word has END."""
+    """If offset or size are no multiple of a word, nothing is fetched, even if a word holds END."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):

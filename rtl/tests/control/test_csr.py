@@ -29,7 +29,7 @@ CONSTANTS = {"ID": IDENTITY, "DIGEST": CONFIG.digest}
 
 
 class Bench:
-    """A bus master that can stall each channel."""
+    """Register block with a bus initiator that can stall each channel."""
 
     def __init__(self, stall=0.0, seed=0, config=CONFIG):
         self.dut, self._stall, self._random = Registers(config), stall, random.Random(seed)
@@ -150,7 +150,7 @@ def test_read_only_registers_show_their_inputs_and_refuse_writes(seed):
 
 @pytest.mark.parametrize("turn", [1, 5, 21])
 def test_a_counter_is_read_when_it_is_shown(turn):
-    """Its number is requested; other registers do not wait; the value is of that cycle."""
+    """A read of a counter waits until its value is shown; reads of other registers do not wait."""
     bench = Bench()
 
     async def show(ctx):
@@ -341,7 +341,7 @@ def test_cycles(writes):
 
 
 def test_a_reset_restores_reset_values(seed):
-    """Also for the other bytes of a word that is partly written afterwards."""
+    """After a reset and a write of some bytes, the other bytes of the word have reset values."""
     bench, chance = Bench(), random.Random(seed)
     reset = Signal()
     wrapped = ResetInserter(reset)(bench.dut)
@@ -364,7 +364,7 @@ def test_a_reset_restores_reset_values(seed):
 
 
 def test_regions_are_looked_up(seed):
-    """Sizes in the same cycle, bases within two; zero until written, and after a reset."""
+    """A region's size comes in the same cycle, its base within two; both are 0 until written."""
     bench, chance = Bench(), random.Random(seed)
     dut = bench.dut
     reset = Signal()

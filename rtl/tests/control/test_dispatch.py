@@ -44,7 +44,7 @@ _CAUSES = {
 
 
 def verdict(instruction, issued, config=CONFIG):
-    """Return the fault and its address by the tables."""
+    """Return the expected fault of an instruction, and its address, by the ISA's tables."""
     if illegal_field(instruction, config):
         return Fault.ILLEGAL_FIELD, None
     if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
@@ -85,7 +85,7 @@ def with_regions(dut):
 
 
 def run(data, *, gaps=0.0, stalls=0.0, seed=0):
-    """Dispatch bytes; return (opcode, payload) as issued, the fault, and cycles of issues."""
+    """Dispatch bytes; return (opcode, payload) pairs as issued, the fault, and cycles of issues."""
     dut, generator = cached_unit(Dispatch, CONFIG), random.Random(seed)
     issued, cycles, outcome = [], [], {}
     queues = {unit: getattr(dut, unit.name.lower()) for unit in UNITS}
@@ -170,7 +170,7 @@ def test_legal_streams_reach_their_units(seed):
 
 
 def judge(data, issued, config):
-    """Return the fault, its address and the opcode for the bytes of one instruction."""
+    """Return the expected fault, address and opcode for the bytes of one instruction."""
     opcode = data[0] & 15
     if opcode not in FORMATS:
         return Fault.ILLEGAL_OPCODE, None
@@ -207,7 +207,7 @@ def without_waits(instruction):
     ids=("nano", "words", "unchecked"),
 )
 def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
-    """Dispatch until one fails, then reset; waits refer to what was issued before."""
+    """Dispatch random instructions, with waits on earlier ones; reset after each fault."""
     generator = random.Random(seed)
     reset = Signal()
     dut, seen = Dispatch(config), dict.fromkeys(Fault, 0)
@@ -341,7 +341,10 @@ def smallest(unit, **waits):
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 45, 62, 63])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count):
-    """Also if a unit got half as many instructions as the longest wait, and more."""
+    """Waiting for more instructions than were issued to a unit is a fault.
+
+    `count` is the number issued, from none to twice the longest wait.
+    """
     longest, name = LONGEST_WAIT, f"wait_{unit.name.lower()}"
     other = UNITS[(UNITS.index(unit) + 1) % len(UNITS)]
     before = [*[smallest(unit)] * count, smallest(other, **{name: count})]

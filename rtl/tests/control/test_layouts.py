@@ -126,7 +126,7 @@ def test_reserved_are_all_bits_without_a_field(opcode, name):
 
 @pytest.mark.parametrize("opcode", [Opcode.EXEC, Opcode.POST])
 def test_later_fields_that_do_not_exist_change_nothing(monkeypatch, opcode):
-    """Reports of area and clock hold for an engine without them."""
+    """New fields that an engine lacks leave its Verilog, and so its reports of area, unchanged."""
 
     def text():
         m = Module()

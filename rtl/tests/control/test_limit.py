@@ -78,7 +78,7 @@ def test_one_that_never_ends_is_found_in_time(number, limit, start):
 @pytest.mark.parametrize("limit", [1, 5, 12])
 @pytest.mark.parametrize("phase", range(14))
 def test_as_many_cycles_as_the_limit_are_never_too_many(limit, phase):
-    """Also back to back: an instruction's time begins with the completion before it."""
+    """Instructions of `limit` cycles never fire it, even if shown before the previous one ends."""
     spans = [(phase + n * (limit + 1), phase + n * (limit + 1) + limit) for n in range(20)]
     early = [(start - 3 * (n > 0), end) for n, (start, end) in enumerate(spans)]
     for each in (spans, early):

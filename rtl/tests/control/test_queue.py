@@ -140,7 +140,7 @@ def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_unissued_instructions_are_not_shown(gated):
-    """The instruction before it is shown; it is not, on either arrival."""
+    """The queue shows an issued instruction, but not the unissued one behind it."""
     bench = Bench(Opcode.LOAD, gated=gated)
     dut, free = bench.dut, (None,) * 4
 
@@ -195,7 +195,7 @@ def test_depth_and_cycles(opcode, words):
 
 
 def test_a_met_dependency_stays_met():
-    """The numbers of one unit wrap around while another unit is awaited."""
+    """A dependency stays met while the count of its unit wraps and another unit is awaited."""
     bench = Bench(Opcode.STORE)
     dut = bench.dut
 

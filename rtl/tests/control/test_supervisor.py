@@ -136,7 +136,7 @@ def test_watchdog_is_off_at_zero():
 
 
 def waits(*steps):
-    """Return the cycles from the last progress to the fault; None if there is none in 40."""
+    """Return the cycles from the last progress to the fault; None if none comes in 40 cycles."""
     seen = statuses(run({"timeout": 8, **START}, *steps, *[IDLE] * 40))[len(steps) + 1 :]
     return seen.index(FAULT) if FAULT in seen else None
 

@@ -11,7 +11,7 @@ from matloom_rtl.testing import simulate
 
 
 def config(bus_bytes, burst_beats):
-    """Return a configuration whose addresses use every bit."""
+    """Return a configuration with this bus width, whose addresses use every bit."""
     return Config(
         **{"bus_bits": 8 * bus_bytes, "burst_beats": burst_beats},
         **{"spad_bytes": 2**24, "spad_banks": 16, "timestamps": 256},

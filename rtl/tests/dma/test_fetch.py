@@ -132,7 +132,7 @@ def test_start_clears_old_words(bus_bits, when):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64])
 def test_start_in_any_cycle_of_a_burst(bus_bits):
-    """Also with the last beat of one, while others are outstanding."""
+    """A start may coincide with the last beat of a burst, and others may be outstanding."""
     bench = Bench(bus_bits)
 
     async def restart(ctx):
@@ -168,7 +168,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("instruction_word", [0, 14, 15, 29])
 def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instruction_word):
-    """In the first, a middle or the last burst; bursts begin at multiples of the longest."""
+    """The erroneous beat is in the first, a middle or the last burst of a transfer."""
     place = 0x10F0 + 16 * instruction_word
     longest = 8 * bus_bits // 8
     bench = Bench(bus_bits, burst_beats=8, broken_beats=[place // (bus_bits // 8) * bus_bits // 8])

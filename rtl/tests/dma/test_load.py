@@ -449,7 +449,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
 
 @pytest.mark.parametrize("spread", [0, 1])
 def test_progress_is_a_beat_or_a_write_of_the_cycle_before(spread):
-    """The watchdog must see a stuck bus or scratchpad."""
+    """A stuck bus or scratchpad makes no progress, so that the watchdog can notice."""
     bodies = [linear(0, 200, 0, spread=spread), linear(300, 40, 900)]
     bench = Bench(make_config(), bodies, memory_stall=0.5, spad_stall=0.7)
     dut, moved, told = bench.dut, [], []

@@ -17,7 +17,7 @@ def make_config(width):
 
 
 def rows_of(chance, width, last_spread, count):
-    """Return random rows: spread, address of the first beat's byte 0, first byte, bytes."""
+    """Return `count` random rows: spread, address of the first beat's byte 0, first byte, bytes."""
     rows = []
     for _ in range(count):
         size = chance.choice((1, 2, width, chance.randrange(1, 5 * width)))

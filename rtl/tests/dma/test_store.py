@@ -131,7 +131,7 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("address_first", "memory_stall"), [(0, 0.9), (1, 0), (1, 0.9)])
 def test_data_wait_for_their_address_where_they_must(address_first, memory_stall):
-    """With `address_first`, no beat precedes its address; without it, some do."""
+    """With `address_first`, no beat precedes its burst's address; without it, some beats do."""
     chance = random.Random(9)
     config = dataclasses.replace(make_config(), address_first=address_first)
     bench = Bench(
@@ -294,7 +294,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
 
 @pytest.mark.parametrize("silent", ["scratchpad", "bus"])
 def test_no_progress_while_stuck(silent):
-    """The watchdog must see a stuck bus or scratchpad."""
+    """A stuck bus or scratchpad makes no progress, so that the watchdog can notice."""
     stalls = {"spad_stall": 1.0} if silent == "scratchpad" else {"memory_stall": 1.0}
     bench = Bench(make_config(), [linear(0, 600, 0)], **stalls)
     told = []

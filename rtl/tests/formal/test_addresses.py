@@ -251,7 +251,7 @@ def test_loops_are_those_of_the_page(prove, claim):
     [narrow_weights, transposed_weights, zero_points_of_weights, zero_points_beside_blocks],
 )
 def test_flags_of_weights_are_proven(prove, weights):
-    """No configuration in the report has them."""
+    """This must be proven here, as no configuration in the report has these flags."""
     assert prove(weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN
 
 

@@ -143,7 +143,7 @@ def test_every_assumption_is_in_the_table():
 
 
 def test_all_of_a_file_is_looked_at():
-    """No assumption is outside a function, or under another name."""
+    """Every assumption in a file is inside a function and is made with the name `Assume`."""
     written = sum(file.read_text().count("Assume(") for file in FOLDER.rglob("*.py"))
     assert sum(assumptions().values()) == written
 

@@ -1,4 +1,4 @@
-"""Absorbing: a cell that takes over another behaves like both, for all inputs."""
+"""Merging of cells: a cell that takes over another behaves like both, for all inputs."""
 
 import itertools
 import random

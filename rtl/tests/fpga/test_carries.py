@@ -15,7 +15,7 @@ TABLES = (SUM, SUM ^ 0xFFFF, 0b1001011010101010, 0b0110011001101010, 0xCA0C, 0x8
 
 
 def beginning(init, inputs, carry):
-    """Return a chain of one cell with a constant carry."""
+    """Return the cells of a chain of one cell with a constant carry-in."""
     cell = carry_cell(init, inputs)
     cell["connections"]["CIN"] = [carry]
     return {"adder": cell}
@@ -61,7 +61,7 @@ def test_unread_sums_take_no_table():
 
 
 def test_ends_that_something_uses_stay():
-    """A carry from a wire, one that is read, and a half that uses none."""
+    """A chain stays if its carry comes from a wire, or if its first half has no carry input."""
     cells = beginning(SUM, (2, 3, "0", "1"), CARRY)
     simplify_chain_ends(cells, SHOWN)
     assert cells == beginning(SUM, (2, 3, "0", "1"), CARRY)

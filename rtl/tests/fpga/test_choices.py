@@ -126,7 +126,7 @@ def test_a_choice_between_choices_takes_no_table(inverted):
 
 
 def test_wires_with_other_readers_stay():
-    """A table's output, or the wire between, is also a port."""
+    """A table's output, or the wire between two tables, is also a port and is kept."""
     assert kinds(joined(choice_of_four(), (SHOWN, 20))) == ["LUT4"] * 3
     assert kinds(joined(choice_of_four(), (SHOWN, 20, 21))) == ["LUT4"] * 3
 

@@ -243,7 +243,7 @@ def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
     ],
 )
 def test_two_narrow_weights_take_one_block(tmp_path, family, cell, without):
-    """With i8xi4, each of 16 cells has one block for two products."""
+    """With mode i8xi4, each of 16 cells uses one multiplier block for its two products."""
     blocks = []
     for modes in (("i8xi8",), ("i8xi8", "i8xi4")):
         config = dataclasses.replace(PRESETS["nano"], mac_modes=modes)

@@ -202,7 +202,7 @@ MISTAKES = [
 
 
 def sources(models):
-    """Return the modules of all models including the boards', and a top level of all cases."""
+    """Return Verilog of all models, those of boards included, and of a top with all cases."""
     modules, rows = [], []
     for number, model in enumerate(models):
         block = f"EHXPLLL_{number}"

@@ -15,7 +15,7 @@ BYTES = 4096
 
 
 class Bench:
-    """Both initiators: the engine in bursts in the lower half, the link in words above."""
+    """Bench of engine and link: bursts in the lower half of memory, words in the upper half."""
 
     def __init__(self, *, stall=0.0, seed=0, order="any", pause=0.0):
         self.dut, self.random = Share(CONFIG), random.Random(seed)

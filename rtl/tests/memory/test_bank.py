@@ -78,7 +78,7 @@ def test_words_stay_until_the_next_read_and_reset_drops_a_write():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_parity_reports_each_flipped_bit_read(seed):
-    """Words are as without parity; `wrong` is set five cycles after such a read only."""
+    """A flipped bit is reported five cycles after a read; data are as without parity."""
     dut, draw = Bank(word_bytes=WORD, lines=LINES, parity=True), random.Random(seed)
     lines = [bytearray(2 * WORD) for _line in range(LINES)]
     flipped, due, told = {}, {}, {}

@@ -1,4 +1,4 @@
-"""Gather: every rotation of several widths, a read per cycle, bytes of two banks."""
+"""Gather: every rotation of several widths, one read per cycle, bytes from two banks."""
 
 import random
 

@@ -128,7 +128,10 @@ class Model:
 
 
 async def cycle(ctx, model, offered, wants):
-    """Offer an item, or None, and take one if `wants`; return whether the item was put."""
+    """Simulate a cycle: offer `offered`, or nothing if None, and take an item if `wants` is set.
+
+    Returns whether the offered item was put into the queue.
+    """
     queue = model.queue
     shown, item = ctx.get(queue.shown), ctx.get(queue.item)
     model.check(shown, item)

@@ -85,7 +85,7 @@ class Bench:
         return grants
 
     def settled(self, address, width):
-        """Return whether a read would only see writes that have completed."""
+        """Return whether a read at an address would see no write that is still in progress."""
         return all(
             self.cycle - self.written.get(position, -9) >= SPAD_WRITE_LATENCY
             for position in range(address, address + width)

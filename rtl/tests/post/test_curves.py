@@ -57,6 +57,6 @@ def test_random_arguments_one_in_each_cycle(seed, curve):
 @pytest.mark.slow
 @pytest.mark.parametrize("curve", ENDS)
 def test_all_arguments(curve):
-    """Nothing but the argument decides a result, so this covers whatever the unit can do."""
+    """All arguments are tried; a result depends on nothing else, so the test is exhaustive."""
     end = ENDS[curve]
     check(curve, list(range(-end - 512, end + 512)))

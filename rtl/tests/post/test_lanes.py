@@ -32,7 +32,7 @@ AWAY = 5
 
 
 def draw(generator, config, **fixed):
-    """Return a command, and its vectors with the parameters of their blocks."""
+    """Return a random command, and its vectors, each with the parameters of its block."""
     command = {
         "rounding": generator.choice(SUPPORTED_ROUNDINGS),
         "pre_shift": generator.choice((0, 20)),
@@ -63,7 +63,7 @@ def packed(values, bits):
 
 
 def expected(command, vector, table=None):
-    """Return a vector's results, truncated as for the destination."""
+    """Return a vector's expected results, truncated to the destination's element size."""
     results = []
     for value, (bias, multiplier, shift) in zip(vector[0], vector[1], strict=True):
         rounding = command["rounding"]

@@ -33,10 +33,11 @@ def maxima_of(words):
 
 
 def run(config, commands, *, gaps, seed, reset_at=None):
-    """Feed (pools, words) one after another; return what leaves, and the number kept.
+    """Feed commands (pools, words) to Maxima; return the beats that leave, and the number kept.
 
     Each beat that leaves must be the one that entered `maxima_latency` cycles before, or in this
-    cycle if the command does not pool. After `reset_at` beats of a command that pools, a reset.
+    cycle if the command does not pool. `reset_at` resets after that many beats of a pooling
+    command.
     """
     dut, chance = Maxima(config), random.Random(seed)
     wrapped, reset = with_reset(dut)
@@ -47,7 +48,7 @@ def run(config, commands, *, gaps, seed, reset_at=None):
     entered = [0] * (1 + maxima_latency(config))
 
     async def cycle(ctx, pools, one_hot):
-        """Spend a cycle, in which a beat enters or none, whose results are noise."""
+        """Simulate a cycle in which a beat enters, or none, with random results."""
         if not one_hot:
             ctx.set(given, chance.getrandbits(32 * lanes))
         ctx.set(dut.emerges, one_hot)

@@ -38,7 +38,7 @@ def draw(generator, config):
 
 
 def limit(command, side):
-    """Return the limit as the instruction set defines it."""
+    """Return the lower or upper limit (`side`) that the instruction set defines."""
     if command.get("words"):
         return command[f"clamp_{side}"] * 256 + command[f"{side}_byte"]
     return command[f"clamp_{side}"]

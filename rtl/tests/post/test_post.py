@@ -191,7 +191,7 @@ def put_parameters(spad, values, config, seed):
 
 
 def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset_at=None):
-    """Execute on copies of the memories; return them, the marks and the cycles."""
+    """Execute instructions on copies of memories; return these, the timestamps and cycles."""
     dut = cached_unit(Post, config)
     wrapped, reset = with_reset(dut)
     generator = random.Random(seed)
@@ -552,7 +552,7 @@ def test_reset_amid_a_block_of_maxima(seed, name):
 @pytest.mark.parametrize("tables", [0, 1])
 @pytest.mark.parametrize("products", [0, 1])
 def test_units_that_are_not_built(seed, tables, products):
-    """Commands lack their fields; everything else is unchanged."""
+    """Without tables and products, commands lack their fields, and everything else is the same."""
     config = dataclasses.replace(CONFIGS["4_by_2"], tables=tables, products=products)
     absent = {} if tables else {"table": Table.NONE}
     absent |= {} if products else {"product": 0, "factor_zero": 0}
@@ -653,9 +653,9 @@ def test_refused_and_late(seed, refuse, gaps, config):
 
 @pytest.mark.parametrize("reset_at", [25, 40])
 def test_reset_midway(seed, reset_at):
-    """Between the beats of a vector, and between the bytes of 16-bit elements.
+    """A reset comes between the beats of a vector, or between the bytes of 16-bit elements.
 
-    What was written before the reset stays, so that sums must not be read and written.
+    Results written before the reset stay, so the instructions must not read what they write.
     """
     generator = random.Random(seed)
     fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4, "addend": 0}
@@ -713,7 +713,7 @@ def test_no_progress_without_grants(seed):
 
 
 def softmax(config, rows, size, **fixed):
-    """Return the fields of the POSTs that fill the table and make the SOFTMAX of rows."""
+    """Return the fields of a POST that fills the table, and of one that computes SOFTMAX."""
     table = {**fill(config, 200, rows=1024 // config.table_row_bytes), "table": Table.NONE}
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     values |= {"timestamp": 5, "source": Source.SPAD, "width": 1, "height": rows}
@@ -730,9 +730,9 @@ def softmax(config, rows, size, **fixed):
 
 
 def test_softmax_keeps_to_its_own_table_and_parameters(seed):
-    """A look-up after both tables are filled finds what the first POST filled.
+    """Filling the table of exponentials leaves the byte tables as they were.
 
-    Biases of the POST before SOFTMAX do not come to its lanes.
+    The biases of the POST before SOFTMAX do not reach the lanes that SOFTMAX borrows.
     """
     config, generator = SOFTMAX["8_by_8"], random.Random(seed)
     assert config.tables

@@ -29,7 +29,7 @@ def signed(word, bits):
 
 
 def vectors(generator, count, kind):
-    """Return sums whose low 9 bits matter, or 16 with words, and elements, with corner cases."""
+    """Return random sums of 9 bits, or 16 with words, and random elements, with corner cases."""
     end, half = (2**15, 2**15) if kind == "words" else (256, 128)
     sums = [
         [
@@ -53,7 +53,7 @@ def wrapped(value):
 
 
 def combined(kind, byte, total):
-    """Return what becomes of a byte minus its zero point and a sum."""
+    """Return the expected result of a byte, minus its zero point, and a sum."""
     if kind == "squares":
         difference = (total - byte * 64 + 2**15) % 2**16 - 2**15
         return difference * difference

@@ -33,7 +33,7 @@ endmodule
 
 
 class Same(wiring.Component):
-    """Compares `Quotient` with `numerics.requantize`, written out in full width."""
+    """Circuit that compares `Quotient` with `numerics.requantize`, written in full width."""
 
     product: In(signed(63))
     right: In(5)
@@ -86,7 +86,7 @@ def holds(folder, text, rounding):
 @needs_yosys
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_proof(tmp_path, rounding):
-    """For all 2**68 products and shifts of a rule."""
+    """Prove the quotients of a rounding rule for all 2**68 products and shifts."""
     text = verilog.convert(Same(), name="same", emit_src=False)
     assert holds(tmp_path, text, rounding)
     # The same text under a rule of which it knows nothing: the proof can fail.

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from matloom.arch.numerics import saturating_rounding_doubling_high_mul, wrap32
-from matloom.arch.softmax import BATCH, reciprocal, term
+from matloom.arch.softmax import BATCH, reciprocal, to_sum_format
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.reciprocals import Reciprocals
 from matloom_rtl.testing import cached_unit, simulate, with_reset
@@ -85,7 +85,7 @@ def check(batches, ways=1, **options):
     for exponentials, (scale, shift, vanishes) in zip(
         sums, run(batches, ways, **options), strict=True
     ):
-        total = sum(term(each) for each, counts in exponentials if counts) % 2**32
+        total = sum(to_sum_format(each) for each, counts in exponentials if counts) % 2**32
         wanted, exponent = reciprocal(total)
         right = exponent + 23
         assert scale == wanted
@@ -109,11 +109,11 @@ def test_batches_of_sums(seed, ways, gaps):
 
 
 def test_sums_that_no_row_has(seed):
-    """Tiny ones, and one of 32 bits that is odd."""
+    """Tiny sums, and an odd one of 32 bits, give the defined results."""
     generator = random.Random(seed)
     odd = [(ONE, 1)] * 4200 + [(4096, 1)]
     tiny = [[(0, 1)], [(5000, 1), (9, 1)], [(generator.randrange(2**30), 1)] * 3]
-    total = sum(term(each) for each, _counts in odd)
+    total = sum(to_sum_format(each) for each, _counts in odd)
     assert total % 2
     assert 2**31 < total < 2**32
     check([tiny, [odd]], 15)

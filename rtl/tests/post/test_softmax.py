@@ -169,13 +169,13 @@ def test_stalls(seed, name, scarce, full):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_any_table(seed, name):
-    """Sums that are no sums of exponentials are defined, too."""
+    """Results are defined for any contents of the table, not only for exponentials."""
     check(CONFIGS[name], draw(random.Random(seed), 3, 9), seed, legal=False)
 
 
 @pytest.mark.parametrize("size", [1, pytest.param(600, marks=pytest.mark.slow)])
 def test_equal_elements(size):
-    """A single element is one; of many, each vanishes."""
+    """The SOFTMAX of a single element is 1; of many equal ones, each result rounds to 0."""
     assert check(CONFIGS["4_by_2"], [[-128] * size, [127] * size], 1)
 
 

@@ -112,7 +112,7 @@ def test_a_second_fill_overwrites_the_first(seed, name):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_filling_begins_at_entry_0(seed, name):
-    """Whatever the fill before left: one row, a few, or all but one."""
+    """A fill starts at entry 0, even if the fill before it stopped after some rows."""
     config, generator = CONFIGS[name], random.Random(seed)
     dut, size = Tables(config), config.table_row_bytes
     rows = 256 // size
@@ -132,7 +132,7 @@ def test_every_filling_begins_at_entry_0(seed, name):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", BY_LANE)
 def test_each_lane_has_entries_of_its_own(seed, name):
-    """Whatever the fill before left; rows begin again after those of the last lane."""
+    """With `each`, rows fill one lane's table after another; the first follows the last."""
     config, generator = BY_LANE[name], random.Random(seed)
     dut, size = Tables(config), config.table_row_bytes
     every = 256 * config.lanes // size
@@ -186,7 +186,7 @@ def test_a_reset_keeps_entries_and_restarts_the_rows(seed, name):
 
 @pytest.mark.fast_cases(1)
 def test_sums_of_bytes(seed):
-    """Of any tables, two cycles after the bytes, at full rate; then entries again."""
+    """Sums of bytes come two cycles later, at full rate; then look-ups work again."""
     config, generator = Config(result_sums=1), random.Random(seed)
     dut, contents = Tables(config), generator.randbytes(256)
 
@@ -220,7 +220,7 @@ def test_sums_of_bytes(seed):
 
 @pytest.mark.parametrize("name", ["4_by_2_in_blocks", "12_by_3_in_blocks"])
 def test_a_table_in_block_ram_has_two_ports(name):
-    """A block RAM has no third one, so that another port would take another copy of the table."""
+    """A memory has two ports, as a block RAM does: a third one would need a copy of the memory."""
     config = CONFIGS[name]
     fragment = Fragment.get(Tables(config), None)
     for first in range(0, config.lanes, 2):

@@ -54,6 +54,6 @@ def test_vectors_come_in_order(seed, rate):
 
 
 def test_there_is_room_for_all_vectors_on_their_way():
-    """Those that are read ahead, and one in each stage of a lane."""
+    """The queue has room for the vectors read ahead, and for one in each stage of a lane."""
     ahead = reader._READ_AHEAD + Products.LATENCY
     assert ahead + Lane.LATENCY < WaitingBytes.PLACES

@@ -201,7 +201,7 @@ def test_stalls(seed, kind, refuse, scarce):
 
 
 def test_table_fills_are_not_written(seed):
-    """Its positions advance as usual, a row per cycle, whatever the memories grant."""
+    """Results that fill a table need no grants of the memories; positions advance as usual."""
     given, _granted, finished = run("bytes", 10, seed, refuse=1, busy=0.0)
     assert finished == [given[-1] + 1]
     run("bytes", 30, seed, refuse=1, busy=0.8)

@@ -115,7 +115,7 @@ def test_registers_at_the_pins(case, outward, inward, seed):
 
 @pytest.mark.slow
 def test_bursts_around_the_cuts():
-    """The first and last beats of a chunk, bursts from 1 to 256 beats, up to the end of 4 KiB."""
+    """Bursts of 1 to 256 beats start and end near chunk boundaries and the end of a 4 KiB page."""
     places = [
         (page * 4096 + 8 * start, beats)
         for page, (start, beats) in enumerate(
@@ -127,7 +127,7 @@ def test_bursts_around_the_cuts():
 
 
 def test_a_burst_of_several_chunks_owes_one_response():
-    """24 chunks in 8 bursts: places of responses are not taken by chunks."""
+    """Eight bursts, 24 chunks in all, need a place for a response per burst, not per chunk."""
     Bench(writes=[(1024 * index, 65) for index in range(8)]).run(5000)
 
 
@@ -197,7 +197,7 @@ def test_efficiency(case, reads, writes, least):
 
 
 def test_rows_open_while_columns_come_in_every_cycle():
-    """Each burst is in another bank: its row opens during the burst before."""
+    """Each burst is in another bank, whose row is opened during the burst before it."""
     case = CASES[7]
     row_bytes = load_sdram(case[0]).row_bytes
     bench = Bench(case, reads=[(row_bytes * index, 32) for index in range(48)], full=True)
@@ -258,7 +258,7 @@ BROKEN_RULES = [
     ("case", "demands", "kept", "rule"), BROKEN_RULES, ids=lambda value: str(value)
 )
 def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
-    """So the controller uses each wait fully, and the model notices each violation."""
+    """The model reports each wait that the controller keeps too short."""
     chance = random.Random(1)
     # Rows of the same banks, hit with single beats at random.
     traffic = [
@@ -336,7 +336,7 @@ def test_a_reset_midway_leaves_nothing(seed):
 
 @pytest.mark.slow
 def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
-    """A write address without data, then reads that nobody accepts."""
+    """Reads proceed past a write without data, and writes past reads that nobody accepts."""
     size = 1 << 12
     bench = Bench(reads=straight(8, 32, size))
     dut = bench.dut

@@ -193,7 +193,7 @@ def test_random_strobes(bus_bits, stall, memory_stall, latency, seed):
 
 
 def test_rows_that_share_beats(seed):
-    """Each begins in the last beat of the one before, or in an earlier one's."""
+    """Each row begins in the last beat of the row before it, or of an earlier one."""
     rows, place = [], 3
     for size in (1, 2, 5, 9, 3, 14, 1, 1, 6, 30, 7):
         rows.append((place, size))
@@ -225,7 +225,7 @@ def test_whole_beats_pass_at_full_rate():
 
 @pytest.mark.parametrize("latency", [4, 16, 28])
 def test_rows_do_not_wait_for_each_others_reads(latency):
-    """Each row with two partial ends takes 2 cycles more; the read latency counts once."""
+    """Each partial end of a row takes 2 cycles more; the read latency is paid once for all rows."""
     # 13 bytes from byte 2 of a beat on: 4 beats, of which the first and the last lack strobes.
     rows = [(2 + 32 * index, 13) for index in range(40)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows, latency=latency, outstanding=8)
@@ -238,7 +238,7 @@ def test_rows_do_not_wait_for_each_others_reads(latency):
 
 
 def test_a_row_waits_for_a_row_with_the_same_beat():
-    """It is read once the other has its response; rows elsewhere do not wait."""
+    """A shared beat is read once the first row's response has come; other rows do not wait."""
     rows = [(0, 6), (6, 4), (64, 3)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows, latency=20)
     run(dut, initiator, memory, 400)
@@ -362,7 +362,7 @@ def test_partial_beats_do_not_starve_reads():
 
 
 def test_latency_of_a_read():
-    """Memory's latency plus 1 cycle there and 3 back."""
+    """A read takes memory's latency, one cycle to memory, and three cycles back."""
     dut, initiator, memory = bench_of(32, Initiator, reads=[(64, 1)], latency=10)
     asked = []
 

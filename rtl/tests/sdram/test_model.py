@@ -257,7 +257,7 @@ def auto_precharge(short):
 
 
 def auto_precharged():
-    """Return pins with row 5 of bank 0 open, and auto-precharge allowed."""
+    """Return pins with row 5 of bank 0 open, and with auto-precharge allowed."""
     pins = opened()
     pins.model.allow_auto_precharge()
     pins.wait(20)

@@ -377,27 +377,27 @@ def test_maxima_are_proven(prove, claim):
 
 @pytest.mark.slow
 def test_squares_are_proven(prove):
-    """No configuration in the report has them."""
+    """This must be proven here, as no configuration in the report has the feature."""
     assert prove(post_squares, depth=4, cover_depth=8).verdict == PROVEN
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("claim", "depth"), [(word_products, 4), (word_reader, 7)])
 def test_products_of_words_are_proven(prove, claim, depth):
-    """No configuration in the report has them."""
+    """This must be proven here, as no configuration in the report has the feature."""
     assert prove(claim, depth=depth, cover_depth=20).verdict == PROVEN
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("claim", "depth"), [(sum_lanes, 2), (sum_products, 4), (sum_reader, 7)])
 def test_sums_of_results_are_proven(prove, claim, depth):
-    """No configuration in the report has them."""
+    """This must be proven here, as no configuration in the report has the feature."""
     assert prove(claim, depth=depth, cover_depth=30).verdict == PROVEN
 
 
 @pytest.mark.slow
 def test_lanes_with_curves_are_proven(prove):
-    """No configuration in the report has them."""
+    """This must be proven here, as no configuration in the report has the feature."""
     assert prove(curve_lanes, depth=2, cover_depth=30).verdict == PROVEN
 
 
