@@ -25,7 +25,7 @@ from matloom.kernels.registered import RegisteredRun, find_registered
 #: Maximum number of characters of a reason in a message: names in a file may have any length.
 _LONGEST_REASON = 400
 #: Name for users of each package's interpreter.
-_NAMES = {
+INTERPRETER_NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
     "onnxruntime": "ONNX Runtime",
@@ -70,7 +70,9 @@ class Choice:
         because += [f"{other} is not installed" for other in self.missing]
         if self.attributes.interpreters == INTERPRETERS[1:]:
             because.append("which checks operators")
-        return f"on {_NAMES[self.package]}" + (f" ({'; '.join(because)})" if because else "")
+        return f"on {INTERPRETER_NAMES[self.package]}" + (
+            f" ({'; '.join(because)})" if because else ""
+        )
 
     @property
     def allowed(self) -> tuple[str, ...]:

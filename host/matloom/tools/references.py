@@ -1,15 +1,20 @@
 """Reference interpreters for comparisons, which keep every tensor between operators."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import tflite
 
 from matloom.errors import MissingPackageError, UserError, install_command
-from matloom.ir.graph import Array, FileCopy, Graph
+from matloom.ir.attributes import INTERPRETERS, Reference
+from matloom.ir.graph import Array, FileCopy, Graph, Node, Op
+from matloom.kernels.cut import cut_file
 from matloom.kernels.onnx_sessions import onnx_session
-from matloom.kernels.reference import to_declared_shape
+from matloom.kernels.probe import refusals
+from matloom.kernels.reference import INTERPRETER_NAMES, to_declared_shape
 
 
 class MicroReference:
@@ -42,17 +47,18 @@ class MicroReference:
                 f"TensorFlow Lite Micro refused {graph.name}: {error}",
                 hint=f"LiteRT takes more networks; run: {install_command('ai-edge-litert')}",
             ) from None
-        self.graph = graph
+        self.graph, self.numbers = graph, _numbers_in_file(content, graph)
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """Return the output of every operator for one sample."""
         for at, number in enumerate(self.graph.inputs):
             self.interpreter.set_input(inputs[number], at)
-        self.interpreter.invoke()
-        return {number: self._tensor(number) for number in _computed_tensors(self.graph)}
+        with _failures(self.name):
+            self.interpreter.invoke()
+        return {number: self._tensor(number) for number in self.numbers}
 
     def _tensor(self, number: int) -> Array:
-        data = self.interpreter.GetTensor(number, 0)["tensor_data"]
+        data = self.interpreter.GetTensor(self.numbers[number], 0)["tensor_data"]
         return np.array(data).reshape(self.graph.tensors[number].shape)
 
 
@@ -79,19 +85,20 @@ class LiteReference:
                 f"LiteRT refused {graph.name}: {error}",
                 hint="matloom explain NET says what each operator runs on here",
             ) from None
-        self.graph = graph
+        self.graph, self.numbers = graph, _numbers_in_file(content, graph)
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """Return the output of every operator for one sample."""
         details = self.interpreter.get_input_details()
         for detail, number in zip(details, self.graph.inputs, strict=True):
             self.interpreter.set_tensor(detail["index"], inputs[number])
-        self.interpreter.invoke()
-        shapes = {
-            number: self.graph.tensors[number].shape for number in _computed_tensors(self.graph)
-        }
+        with _failures(self.name):
+            self.interpreter.invoke()
+        shapes = {number: self.graph.tensors[number].shape for number in self.numbers}
         return {
-            number: to_declared_shape(np.array(self.interpreter.get_tensor(number)), shape)
+            number: to_declared_shape(
+                np.array(self.interpreter.get_tensor(self.numbers[number])), shape
+            )
             for number, shape in shapes.items()
         }
 
@@ -166,8 +173,8 @@ def open_reference(
 ) -> MicroReference | LiteReference | OnnxReference:
     """Return the reference interpreter for a model file.
 
-    ONNX files run in ONNX Runtime; others in TensorFlow Lite Micro, or in LiteRT if that refuses
-    the network.
+    ONNX files run in ONNX Runtime; others in TensorFlow Lite Micro, or in LiteRT if that refuses or
+    misreads the network.
 
     Raises
     ------
@@ -178,13 +185,71 @@ def open_reference(
     """
     if format == "ONNX":
         return OnnxReference(content, graph)
+    if any(_misread_in_micro(node) for node in graph.nodes):
+        return LiteReference(_runnable(content, "ai-edge-litert", graph), graph)
     try:
-        return MicroReference(content, graph)
+        return MicroReference(_runnable(content, "tflite-micro", graph), graph)
     except ValueError as refusal:
         try:
-            return LiteReference(content, graph)
+            return LiteReference(_runnable(content, "ai-edge-litert", graph), graph)
         except (ValueError, ModuleNotFoundError) as error:
             raise UserError(f"{refusal}; {error}", hint=getattr(error, "hint", "")) from None
+
+
+def _misread_in_micro(node: Node) -> bool:
+    """Return whether TensorFlow Lite Micro would read an operator otherwise than Matloom does."""
+    if node.op is not Op.REFERENCE:
+        return False
+    return INTERPRETERS[0] not in node.attributes_as(Reference).interpreters
+
+
+def _runnable(content: bytes, package: str, graph: Graph) -> bytes:
+    """Return the network as a file with all data inside, which an interpreter has run once.
+
+    It ran in another process, because interpreters crash on some networks.
+
+    Raises
+    ------
+    MissingPackageError
+        The interpreter is not installed.
+    UserError
+        It refuses the network.
+    """
+    try:
+        cut = cut_file(content, Reference(operators=(), reasons=()), package)
+    except ImportError:
+        raise MissingPackageError(package, "comparing") from None
+    (reason,) = refusals(package, [cut])
+    if reason:
+        raise UserError(
+            f"{INTERPRETER_NAMES[package]} refused {graph.name}: {reason}",
+            hint="matloom explain NET says what each operator runs on here",
+        )
+    return cut.content
+
+
+@contextmanager
+def _failures(name: str) -> Iterator[None]:
+    """Turn an interpreter's exception for some inputs into an error for users."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise UserError(
+            f"{name} fails on these inputs: {error}", hint="give inputs that the network takes"
+        ) from None
+
+
+def _numbers_in_file(content: bytes, graph: Graph) -> dict[int, int]:
+    """Return the number in the file of each computed tensor; the graph may have more tensors.
+
+    A copy of an output has the number of the output.
+    """
+    subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
+    count = subgraph.TensorsLength()
+    outputs = (subgraph.Outputs(at) for at in range(subgraph.OutputsLength()))
+    copies = dict(zip(graph.outputs, outputs, strict=True))
+    found = {number: copies.get(number, number) for number in _computed_tensors(graph)}
+    return {number: at for number, at in found.items() if at < count}
 
 
 def _computed_tensors(graph: Graph) -> list[int]:
