@@ -50,8 +50,10 @@ def _require_names(names: object) -> None:
     if isinstance(names, str):
         valid, given = names == "all", repr(names)
     else:
-        valid = isinstance(names, Collection) and all(isinstance(name, str) for name in names)
-        given = f"of type {type(names).__name__}"
+        kinds = {type(name) for name in names} if isinstance(names, Collection) else set()
+        wrong = sorted(kind.__name__ for kind in kinds if not issubclass(kind, str))
+        valid = isinstance(names, Collection) and not wrong
+        given = f"of type {type(names).__name__}" + (f" of {wrong[0]}" if wrong else "")
     if not valid:
         raise UserError(
             f"outputs must be a list of names or 'all', not {given}",

@@ -133,9 +133,12 @@ def test_names_that_are_none(graph):
             session.run(images(1), outputs=[constant])
         with pytest.raises(UserError, match="outputs must be a list of names or 'all', not"):
             session.run(images(1), outputs=inner)
-        for wrong in (images(1), [images(1)], 3):
+        for wrong in (images(1), [images(1)], 3, (inner, 0), [None], {inner: 1, 2: 3}, b"all"):
             with pytest.raises(UserError, match="outputs must be a list of names or 'all', not of"):
                 session.run(images(1), outputs=wrong)
+        for index in (0, 99, -1):
+            with pytest.raises(UserError, match=r"not of type list of int\n"):
+                session.run(images(1), outputs=[index])
         with pytest.raises(ValueError, match="must have shape"):
             session.run(np.zeros((1, 7, 8, 1), np.int8), outputs=[inner])
 
