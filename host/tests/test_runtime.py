@@ -43,6 +43,14 @@ def test_samples_run_one_by_one(session):
         assert np.array_equal(wanted[graph.outputs[0]][0], output)
 
 
+def test_a_session_shows_what_it_runs(session):
+    program = "<Program 'digits' for small ("
+    ends = "): 'image' int8 (1, 8, 8, 1) to 'probabilities' int8 (1, 10)>"
+    assert repr(session.program).startswith(program)
+    assert repr(session.program).endswith(ends)
+    assert repr(session) == f"<Session on device 'model' of {session.program!r}>"
+
+
 def test_by_name(session):
     outputs = session.run({"image": images(2)})
     assert list(outputs) == ["probabilities"]

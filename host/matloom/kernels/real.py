@@ -82,6 +82,7 @@ class RealNumbers:
     """Base class of sessions: converts inputs from real numbers, and outputs to real numbers."""
 
     program: Program
+    device: str
 
     def quantise(self, inputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
         """Return real numbers as integers for `run`, by the inputs' scales and zero points.
@@ -104,6 +105,10 @@ class RealNumbers:
         An output without a scale is returned unchanged.
         """
         return _by_name("output", self.program.outputs, outputs, dequantise_array)
+
+    def __repr__(self) -> str:
+        """Return the device and the program."""
+        return f"<{type(self).__name__} on device {self.device!r} of {self.program!r}>"
 
     def __reduce__(self) -> Any:
         """Raise `UserTypeError`: a session cannot be copied or pickled."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from matloom.arch.config_name import describe_config
 from matloom.arch.program_file import FILE_LIMIT, LOOP
 from matloom.ir.graph import Graph
 from matloom.program.contents import Contents
@@ -60,6 +61,15 @@ class Program(Contents):
     """
 
     origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Return the network, the configuration, and the interface, without the contents."""
+        inputs, outputs = (
+            ", ".join(f"{info.name!r} {info.dtype} {info.shape}" for info in side) or "nothing"
+            for side in (self.inputs, self.outputs)
+        )
+        place = describe_config(self.config)
+        return f"<{type(self).__name__} {self.name!r} for {place}: {inputs} to {outputs}>"
 
     @cached_property
     def loops(self) -> "Mapping[int, tuple[Program, ...]]":
