@@ -205,13 +205,13 @@ enum matloom_section {
   X(NETWORK, 36u, U32, NONE, 0x0u, 0x0u) \
   X(CONFIGURATION, 4u, U32, NONE, 0x0u, 0x6u) \
   X(TENSORS, 0u, TEXT, NONE, 0x0u, 0x0u) \
-  X(TENSORS, 4u, U32, NONE, 0x0u, 0xbu) \
+  X(TENSORS, 4u, U32, NONE, 0x0u, 0xcu) \
   X(TENSORS, 8u, RANGE, INTEGERS, 0x0u, 0x10u) \
   X(TENSORS, 16u, F64, NONE, 0xc4d3cd7bu, 0x47f074f8u) \
   X(TENSORS, 24u, I32, NONE, 0xffff0000u, 0x10000u) \
   X(TENSORS, 28u, U32, NONE, 0x0u, 0x1u) \
   X(CONSTANTS, 0u, TEXT, NONE, 0x0u, 0x0u) \
-  X(CONSTANTS, 4u, U32, NONE, 0x0u, 0xbu) \
+  X(CONSTANTS, 4u, U32, NONE, 0x0u, 0xcu) \
   X(CONSTANTS, 8u, RANGE, INTEGERS, 0x0u, 0x10u) \
   X(CONSTANTS, 16u, RANGE, FLOATS, 0x0u, 0xffffffffu) \
   X(CONSTANTS, 24u, RANGE, INTEGERS, 0x0u, 0xffffffffu) \
@@ -272,8 +272,9 @@ enum matloom_dtype {
   MATLOOM_DTYPE_FLOAT16 = 9,
   MATLOOM_DTYPE_FLOAT32 = 10,
   MATLOOM_DTYPE_FLOAT64 = 11,
+  MATLOOM_DTYPE_COMPLEX64 = 12,
 };
-#define MATLOOM_DTYPE_BYTES 1u, 1u, 2u, 4u, 8u, 1u, 2u, 4u, 8u, 2u, 4u, 8u
+#define MATLOOM_DTYPE_BYTES 1u, 1u, 2u, 4u, 8u, 1u, 2u, 4u, 8u, 2u, 4u, 8u, 8u
 
 /* Where steps run. */
 enum matloom_step {

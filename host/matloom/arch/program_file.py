@@ -32,7 +32,7 @@ _U32, _I32 = (1 << 32) - 1, (1 << 31) - 1
 #: Element types; the index of each is its number in files.
 DTYPES = (
     *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-    *("float16", "float32", "float64"),
+    *("float16", "float32", "float64", "complex64"),
 )
 STEP_KINDS = ("engine", "host")
 #: Places where a layer can run; `none` if it costs nothing.

@@ -20,7 +20,7 @@ from matloom.tools.emit_values import (
 
 #: Types of tensors that are not quantised.
 _UNSCALED_TYPES = ("bool", "int32", "int64")
-_DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in C_TYPES}
+_DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in (*C_TYPES, "complex64")}
 
 
 def emit_tflite(

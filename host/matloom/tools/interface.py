@@ -103,4 +103,5 @@ def random_array(
         return generator.integers(*limits, shape, kind, endpoint=True)
     if kind.kind == "b":
         return generator.integers(0, 2, shape).astype(kind)
-    return generator.standard_normal(shape).astype(kind)
+    real = generator.standard_normal(shape)
+    return (real + 1j * generator.standard_normal(shape) if kind.kind == "c" else real).astype(kind)

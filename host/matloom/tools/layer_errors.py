@@ -56,17 +56,18 @@ class OperatorErrors:
             elements=self.elements + wrong.size,
             different=self.different + int(wrong.sum()),
             largest=max(self.largest, largest),
-            signal=self.signal + float(np.square(expected).sum()),
-            noise=self.noise + float(np.square(error).sum()),
+            signal=self.signal + float(np.square(np.abs(expected)).sum()),
+            noise=self.noise + float(np.square(np.abs(error)).sum()),
         )
 
 
 def real_numbers(tensor: Tensor, array: Array) -> Array:
     """Return the real numbers, as float64, that a tensor's elements represent.
 
+    Complex numbers stay complex.
     Elements without quantisation, or with a scale for each channel, are returned unscaled.
     """
-    numbers: Array = array.astype(np.float64)
+    numbers: Array = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     quantisation = tensor.quantisation
     if quantisation is None or len(quantisation.scale) != 1:
         return numbers

@@ -110,7 +110,7 @@ def test_tensors(digits):
     many = tuple(replace(first, name=str(at), shape=(2**30,)) for at in range(5))
     every = replace(digits, tensors=(*digits.tensors, *many))
     refused(every, "all tensors must have at most 2147483648 bytes, not")
-    refused(changed(dtype="complex64"), "must be of a known type, not 'complex64'")
+    refused(changed(dtype="complex128"), "must be of a known type, not 'complex128'")
     for scale in (0.0, -1.0, float("inf"), float("nan")):
         refused(
             changed(quantised=Quantised(scale=scale, zero_point=0)),

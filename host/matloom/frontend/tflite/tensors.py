@@ -25,7 +25,7 @@ DTYPES = {
     getattr(tflite.TensorType, name.upper()): name
     for name in (
         *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-        *("float16", "float32", "float64"),
+        *("float16", "float32", "float64", "complex64"),
     )
 }
 
@@ -115,7 +115,7 @@ class FileTensors:
             try:
                 tensor = self._tensor(table, number)
             except ModelError as error:
-                raise type(error)(f"{prefix}{error}") from None
+                raise type(error)(f"{prefix}{error}", hint=error.hint) from None
             problem = _problem(tensor)
             if problem is not None:
                 tensor = replace(tensor, quantisation=None)
@@ -137,7 +137,10 @@ class FileTensors:
             dtype = "int8"
         if dtype is None:
             type_name = enum_name(tflite.TensorType, table.Type())
-            raise Unsupported(f"has the type {type_name}")
+            raise Unsupported(
+                f"has the type {type_name}, which no array here can hold",
+                hint="take the operators that use it out of the network, and compute them yourself",
+            )
         shape = tuple(numbers(table, "Shape").tolist())
         if any(length < 0 for length in shape):
             raise ModelError(f"must have dimensions of at least 0, not {shape}")
