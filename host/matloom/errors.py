@@ -85,8 +85,9 @@ def unknown_name_error(
 ) -> HintedError:
     """Return the error for an unknown name, with the closest known name as its hint.
 
-    `kind` is the class of the error, and `thing` says what the name is for. `also` names other
-    accepted values: ``" or a JSON file"``. `hint` is used if no known name is close.
+    `kind` is the class of the error, `thing` says what the name is for, and `given` is the name.
+    `also` names other accepted values than those in `known`: ``" or a JSON file"``. `hint` is used
+    if no known name is close.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"

@@ -128,7 +128,7 @@ def kernels_are_exact(program: Program) -> bool:
 def compute_tensors(
     program: Program, numbers: Mapping[str, int], values: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return tensors, by name, computed by the operators' kernels.
+    """Compute tensors of a call with the operators' kernels, and return them by name.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def load(
 def _require_no_options(options: Mapping[str, Any]) -> None:
     if options:
         raise UserTypeError(
-            f"a driver that is open must have no {', '.join(options)}",
+            f"{', '.join(options)} must not be given with an open driver",
             hint="pass them to open_device, or name a device instead",
         )
 

@@ -193,7 +193,7 @@ def test_a_driver_that_was_given_stays_open(session):
     for _ in range(2):
         with matloom.load(NETWORK, driver, "small") as shared:
             assert np.array_equal(shared.run(images(2)), session.run(images(2)))
-    with pytest.raises(TypeError, match="a driver that is open must have no memory_bytes"):
+    with pytest.raises(TypeError, match="memory_bytes must not be given with an open driver"):
         matloom.load(NETWORK, driver, "small", memory_bytes=1 << 20)
 
 

@@ -142,7 +142,7 @@ def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> 
 
 
 def _other_profile(network: Path, options: Compilation, other: str) -> dict[str, Any]:
-    """Return the profile to compare with: of a file, or predicted for another configuration."""
+    """Return the profile that --compare asks for: from a file, or predicted for a configuration."""
     from matloom.arch.config import load_config
     from matloom.compiler import CompileOptions
     from matloom.profile.comparison import is_profile, read_profile

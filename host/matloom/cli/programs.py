@@ -22,7 +22,7 @@ def _is_default(name: str) -> bool:
 
 
 def modes_by_layer(network: Path, options: Compilation) -> dict[str, str] | None:
-    """Return the modes of --precision by layer name, ``*`` for all others; None without it.
+    """Return the modes of --precision by layer name, ``*`` for all others; None if not given.
 
     Raises `UserError` if `network` is a compiled program, or an option has no layer before ``=``.
     """

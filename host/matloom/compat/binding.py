@@ -20,7 +20,7 @@ def type_name(dtype: str) -> str:
 def _require_host(device_type: str) -> None:
     if device_type.lower() != "cpu":
         raise UserError(
-            f"a device of memory must be 'cpu', not {device_type!r}",
+            f"device_type must be 'cpu', not {device_type!r}",
             hint="bind arrays of NumPy: Matloom moves them to the engine itself",
         )
 

@@ -17,6 +17,6 @@ def source_of(path: str | os.PathLike[str] | None, content: bytes | None) -> str
     if content is not None and path is None:
         return bytes(content)
     raise UserError(
-        "an interpreter must have a model_path or a model_content, one of them",
+        "an interpreter must have either a model_path or a model_content",
         hint="pass Interpreter(model_path=...), or model_content with the bytes of a file",
     )

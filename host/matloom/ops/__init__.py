@@ -334,9 +334,7 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
     """Return both operands' formats in a mode; raise `ValueError` if the configuration lacks it."""
     if mode not in config.mac_modes:
         built = ", ".join(config.mac_modes)
-        raise ValueError(
-            f"mode must be one the configuration is built with ({built}), not {mode!r}"
-        )
+        raise ValueError(f"mode must be one that the configuration has ({built}), not {mode!r}")
     left, _, right = mode.partition("x")
     return left, right
 
@@ -470,7 +468,9 @@ def _graph(
         )
     ]
     if min(out) < 1:
-        raise ValueError(f"filters must fit the padded input of {shape}, not be {filters.shape}")
+        raise ValueError(
+            f"filters must fit the padded input of {shape}, not have shape {filters.shape}"
+        )
 
     def integers(zero: int) -> Quantisation:
         return Quantisation(scale=(1.0,), zero_point=(zero,))

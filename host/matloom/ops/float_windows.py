@@ -48,7 +48,7 @@ class FloatWindows:
         if min(self.shape) < 1:
             raise ValueError(
                 f"filters must fit the padded input of {self.image.shape}, "
-                f"not be {self.filters.shape}"
+                f"not have shape {self.filters.shape}"
             )
 
     @property

@@ -82,8 +82,8 @@ def _pack_words(*values: int) -> bytes:
 def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> bytes:
     """Return the bytes of a part's record.
 
-    `places` has the offset of each value's name in the file, by the value's number; None keeps the
-    numbers.
+    `places` has the offset of each value's name in the file, by the value's number. None means that
+    values are identified by their numbers.
     """
 
     def number(given: int) -> int:
@@ -101,6 +101,9 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
 
 
 def _axes(order: Sequence[int] | None) -> int:
-    """Return the word that encodes an axis order; axes beyond its end, or all for None, stay."""
+    """Return the word that encodes an axis order, with four bits for each axis.
+
+    Axes beyond the end of `order` keep their places, and so do all axes for None.
+    """
     named = tuple(order or ())
     return sum(axis << 4 * at for at, axis in enumerate([*named, *range(len(named), 8)]))

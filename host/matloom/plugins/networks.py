@@ -85,7 +85,7 @@ def _named_parts(
 def _origin(program: Program) -> Origin:
     if program.origin is None:
         raise UserError(
-            "a bundle must be made of a network, not of a program that was read",
+            "a bundle must be made from a network, not from a program file",
             hint="give the .tflite or .onnx file",
         )
     return program.origin
@@ -117,7 +117,7 @@ def _require_parts(
     """
     if not parts:
         raise UserError(
-            f"{network} has no part for the engine"
+            f"no part of {network} can run on the engine"
             + "".join(f"; {each}" for each in description[:-1]),
             hint=f"matloom explain {network} says why",
         )

@@ -164,7 +164,8 @@ def _operators_between(
 ) -> tuple[int, ...]:
     """Return the indices, ascending, of the operators that compute `outputs` from `inputs`.
 
-    Raises `_CutError` if they also depend on a tensor that is neither constant nor in `inputs`.
+    `number` is the index of the engine step, for messages. Raises `_CutError` if the operators also
+    depend on a tensor that is neither constant nor in `inputs`.
     """
     producers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
@@ -182,7 +183,11 @@ def _operators_between(
 
 
 def _require_closed(model: Wiring, nodes: tuple[int, ...], passed: set[int], number: int) -> None:
-    """Raise `_CutError` if another operator reads an intermediate tensor of a part."""
+    """Raise `_CutError` if an operator outside of a part reads one of its intermediate tensors.
+
+    `nodes` are the part's operators, and `passed` the tensors that it returns. `number` is the
+    index of the engine step, for messages.
+    """
     inside = set(nodes)
     hidden = {tensor for at in nodes for tensor in model.operators[at].outputs} - passed
     others = [each.inputs for at, each in enumerate(model.operators) if at not in inside]

@@ -64,7 +64,7 @@ def loads(text: str) -> Preprocessing:
     try:
         return _KINDS[name](**given)
     except TypeError as error:
-        raise RawDataError(f"{name} must have fields of their types: {error}") from None
+        raise RawDataError(f"{name} has a field of a wrong type: {error}") from None
 
 
 def attach(

@@ -68,7 +68,7 @@ class Preprocessing(ABC):
         samples = [self.prepare(np.asarray(sample), info) for sample in (raw if many else [raw])]
         if not samples:
             raise RawDataError(
-                f"input {info.name!r} must have one sample at least, not an empty list"
+                f"input {info.name!r} must have at least one sample, not an empty list"
             )
         return np.stack(samples).reshape(len(samples), *info.shape[1:])
 

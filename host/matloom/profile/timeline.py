@@ -29,7 +29,9 @@ class OperatorWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """When the instructions and operators of an engine step run, in cycles since its doorbell.
+    """Times at which the instructions and operators of an engine step run.
+
+    They are in cycles since the doorbell, the register write that starts the step.
 
     Members
     -------
@@ -162,7 +164,7 @@ _Points = tuple[list[int], list[int]]
 
 
 def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Points:
-    """Return predicted and real completion times, without those out of order.
+    """Return predicted and real completion times, both ascending; times out of order are dropped.
 
     Both lists begin with the doorbell and end with the completion of the step.
     """

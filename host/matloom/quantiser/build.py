@@ -220,7 +220,7 @@ class _Builder:
         return replace(attributes, value=int(value))
 
     def _layer(self, index: int, node: Node, kind: str) -> Node:
-        """Return a layer with quantised weights and bias, which layers with equal keys share."""
+        """Return a layer with quantised weights and bias, shared by layers with an equal `_key`."""
         number = self._convert(node.inputs[0], kind, None, node.index)
         data, key = self._tensors[number], self._key(index)
         if key not in self._layers:

@@ -140,10 +140,10 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
 
 
 def _balancing_factors(written: _Numbers, read: _Numbers) -> _Numbers:
-    """Return factors by which both layers get the same range of weights in each channel.
+    """Return factors, one per channel, that balance the ranges of weights of two layers.
 
-    `written` and `read` are the largest weights of each channel in the first and second layer. The
-    factors are normalised, so the ranges may differ by a common factor.
+    `written` and `read` are the largest weights of each channel in the first and second layer.
+    Afterwards, both are in the same proportion in all channels.
     """
     usable = _not_negligible(written) & _not_negligible(read)
     factors = np.sqrt(np.where(usable, written, 1.0) / np.where(usable, read, 1.0))

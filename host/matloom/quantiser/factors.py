@@ -85,7 +85,7 @@ class Splitter:
         return _SPLITS[kind](self, rank)
 
     def residual(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
-        """Return the weights minus those of both layers together: (outputs, depth)."""
+        """Return what both layers together lose of the weights: (outputs, depth)."""
         return (self._weights - product(parts)).reshape(len(self._weights), -1)
 
     def error(self, parts: tuple[LayerPart, LayerPart]) -> float:

@@ -70,7 +70,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _is_factor(graph: Graph, number: int) -> bool:
-    """Return whether a constant multiplies an input of 0 and 1, which is then added to scores."""
+    """Return whether a constant far below 0 only scales tensors to masks, added to scores."""
     data, readers = graph.tensors[number].data, graph.consumers[number]
     if data is None or data.size != 1 or not readers or data.reshape(-1)[0] > _LARGEST_FACTOR:
         return False
@@ -81,10 +81,10 @@ def _is_factor(graph: Graph, number: int) -> bool:
 
 
 def _without_factor(graph: Graph, node: Node) -> Node:
-    """Return an ADD without the factors that set its other operand to 0 where a mask excludes it.
+    """Return an ADD of scores and a mask without a product that sets excluded scores to 0.
 
-    The numbers of the mask are far below all scores, so the operand does not matter there. Other
-    nodes remain.
+    The numbers of the mask are far below all scores, so excluded scores do not matter. Other nodes
+    are returned unchanged.
     """
     if not _adds_to_scores(graph, node):
         return node
@@ -100,7 +100,10 @@ def _without_factor(graph: Graph, node: Node) -> Node:
 
 
 def _excludes(graph: Graph, factors: int, mask: int) -> bool:
-    """Return whether factors are 0 where a mask has numbers far below 0, and 1 where it has 0."""
+    """Return whether factors are 0 where a mask has numbers far below 0, and 1 where it has 0.
+
+    `factors` and `mask` are tensor numbers.
+    """
     nodes = [
         graph.nodes[graph.producers[each]] for each in (factors, mask) if each in graph.producers
     ]

@@ -150,9 +150,10 @@ def quantise(
 def _search(
     quantiser: Quantiser, goal: Goal | None
 ) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
-    """Return the quantiser to use, the search, and the measured levels below the requested one.
+    """Search for 4-bit layers; return the quantiser to use, the search, and its lower levels.
 
-    Without a goal, there is no search.
+    Lower levels are less aggressive than the requested one; they are measured for comparison.
+    Without a goal, there is no search (None) and no level.
     """
     if goal is None:
         return quantiser, None, ()
@@ -188,7 +189,7 @@ def _options(choices: Mapping[str, Any]) -> Options:
 
 
 def _goal(target: str | None, config: str) -> Goal | None:
-    """Return the goal of a search; None if there is no target, or it is the exact level."""
+    """Return the goal of a search; None without a target, or for the level with 8-bit weights."""
     goal = None if target is None else Goal.parse(target)
     if goal is None or goal.level == EXACT:
         return None

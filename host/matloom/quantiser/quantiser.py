@@ -58,7 +58,7 @@ class Quantiser:
         self._calibration = calibrate(graph, split.calibration, options)
 
     def _compression(self, goal: CompressionGoal) -> Compression:
-        """Search for layers to rewrite."""
+        """Search for layers to rewrite with fewer cycles, so that the network reaches a goal."""
         split, options, graph = self._split.for_trials(), self.options, self._exact
         trials = CompressionTrials(graph, split, options, self._judge, self._journal(graph))
         return compress(trials, goal, self._config)

@@ -26,7 +26,7 @@ _Cost = Callable[[Histogram, Range, int], float]
 
 
 def _min_max(histogram: Histogram, _levels: int) -> Range:
-    """Return the whole range."""
+    """Return the range from the smallest to the largest value."""
     return histogram.low, histogram.high
 
 

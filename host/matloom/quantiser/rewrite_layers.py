@@ -56,7 +56,7 @@ class FormChange:
 
 
 class _Rewriter:
-    """The rewritten network under construction; tensors of the float network keep their numbers."""
+    """Builds the rewritten network; tensors of the float network keep their numbers."""
 
     def __init__(
         self, graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
@@ -69,7 +69,7 @@ class _Rewriter:
         self.nodes: dict[int, Node] = {}
 
     def run(self) -> None:
-        """Add all operators of the float network, those with changes in other forms."""
+        """Add all operators of the float network; layers with changes get their new form."""
         dropped = last_uses(self._source)
         for at, node in enumerate(self._source.nodes):
             self._exact.update(run_on_samples(self._source, node, self._exact))

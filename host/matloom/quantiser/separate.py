@@ -133,5 +133,5 @@ def _explicit_padding(graph: Graph, node: Node) -> Padding | None:
 
 
 def _smallest(tensor: Tensor) -> float | int:
-    """Return the smallest integer of a tensor's type, or a float below all others in use."""
+    """Return the smallest integer of a tensor's type, or for floats a number below all in use."""
     return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

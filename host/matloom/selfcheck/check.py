@@ -50,7 +50,7 @@ def samples_tiles(program: Program, mode: str) -> bool:
 def check_program(
     program: Program, graph: Graph, names: Mapping[str, int], *, mode: str = "full", seed: int = 0
 ) -> Verdict:
-    """Return the verdict on a program; raise if it does not compute what its graph means.
+    """Check that a program computes the same results as its graph, and return the verdict.
 
     The program runs on the functional model: a first call and a repeated one of a session, with
     random inputs, then with all inputs at the minimum and at the maximum of their type. Every
@@ -116,7 +116,10 @@ class _Check:
         self.calls = 0
 
     def call(self, kind: str, *, repeated: bool) -> None:
-        """Run every step once; compare all results, variables and outputs."""
+        """Run every step once; compare all results, variables and outputs.
+
+        `kind` selects the inputs, as in `stimuli.values_of`.
+        """
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
         self.definition.start(inputs)
@@ -204,7 +207,7 @@ class _Check:
         return next(name for name, at in self.names.items() if at == number)
 
     def _compare(self, name: str, actual: Array, *, exact: bool, where: str) -> None:
-        """Raise `CheckError` if a tensor differs from the definition's."""
+        """Raise `CheckError` if a tensor differs from the one that the definitions give."""
         number = self.names[name]
         expected = self.definition.value(number)
         if actual.dtype != expected.dtype or actual.size != expected.size:

@@ -62,8 +62,8 @@ class EngineAndHost:
     def _garbage(self, size: int) -> NDArray[np.uint8]:
         """Return `size` random bytes, or zeros if a layer has a floating-point mode.
 
-        There, bytes after a kernel row are multiplied by zero, so infinities or NaNs would change
-        sums (docs/numerics.md).
+        In such a mode, bytes after a kernel row are multiplied by zero, so infinities or NaNs would
+        change sums (docs/numerics.md).
         """
         if any(layer.mode in FLOAT_MODES for layer in self.program.layers):
             return np.zeros(size, np.uint8)

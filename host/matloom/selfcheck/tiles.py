@@ -152,7 +152,7 @@ class Tiles:
         return count, done
 
     def _layers(self, instructions: InstructionTable) -> list[tuple[str, ...]]:
-        """Return, for each instruction, the names of the layers that complete together next."""
+        """Return, for each instruction, the names of the layers that complete next."""
         names: dict[int, list[str]] = {}
         for layer in self.program.layers:
             names.setdefault(layer.timestamp, []).append(layer.name)
@@ -191,7 +191,7 @@ class Tiles:
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
     def _contains(self, number: int, made: Numbers | None) -> bool:
-        """Return whether a tensor contains the probes of all bytes of a tile."""
+        """Return whether a tensor contains all bytes of a tile, compared by their probes."""
         probes = self.bytes_of[number]
         assert probes is not None
         if made is None or not (len(made) and (probes == made[0]).any()):

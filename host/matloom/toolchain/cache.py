@@ -137,7 +137,10 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def find(name: str) -> Path | None:
-    """Return the path of an entry that exists and is intact, even if read-only; else None."""
+    """Return the path of an entry of the cache if it exists and is intact, or else None.
+
+    The cache may be read-only.
+    """
     return next(
         (folder / name for folder in _readable_folders() if _is_intact(folder / name)), None
     )

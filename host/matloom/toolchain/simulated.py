@@ -71,7 +71,10 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _word(run: list[re.Match[str]]) -> str:
-    """Return one assignment that replaces those of adjacent lanes; few lanes stay unchanged."""
+    """Return one assignment equivalent to assignments to adjacent lanes of a memory's word.
+
+    Fewer than `_MIN_LANES` assignments are returned unchanged.
+    """
     first, last = run[0], run[-1]
     if len(run) < _MIN_LANES:
         return "".join(lane[0] for lane in run)

@@ -153,7 +153,7 @@ def _array(stream: IO[bytes], name: str, size: int) -> Array:
     try:
         version = np.lib.format.read_magic(stream)
     except ValueError:
-        raise ValueError(f"{name} does not begin as one") from None
+        raise ValueError(f"{name} does not begin like an .npy file") from None
     if version not in _HEADERS:
         raise ValueError(f"the header of {name} must be of version 1 or 2")
     try:

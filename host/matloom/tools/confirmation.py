@@ -22,7 +22,7 @@ Tool = Callable[[str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """Measures points of an exploration with a tool; an interrupted run continues where it stopped.
+    """Measures engines of an exploration with an FPGA tool; can be interrupted and continued.
 
     Members
     -------

@@ -117,9 +117,9 @@ def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
 
 
 def _memory_bytes(program: Program) -> int:
-    """Return the bytes of memory for a program, like `matloom_program_memory` in C.
+    """Return the size of the external memory that a program needs, in bytes.
 
-    The program's image is copied to memory.
+    It is what `matloom_program_memory` returns in C for a program that is copied to memory.
     """
     sizes = (program.region_bytes.get(region, 0) for region in Region)
     return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)

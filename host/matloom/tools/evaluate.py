@@ -144,7 +144,7 @@ def _output(program: Program, name: str | None) -> TensorInfo:
     names = ", ".join(infos)
     if name is None:
         raise UserError(
-            f"an output must be named, of {names}", hint="name it with --output, or output="
+            f"an output must be named: one of {names}", hint="name it with --output, or output="
         )
     if name not in infos:
         raise UserError(

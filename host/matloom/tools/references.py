@@ -124,7 +124,7 @@ class OnnxReference:
             self.wide = onnx_session(model.SerializeToString()) if more else self.session
         except RuntimeError as error:
             raise UserError(
-                f"ONNX Runtime must take {graph.name}: {error}",
+                f"ONNX Runtime refused {graph.name}: {error}",
                 hint="matloom explain NET says what each operator runs on here",
             ) from None
         self.graph = graph

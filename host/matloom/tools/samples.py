@@ -84,7 +84,7 @@ def _array_for(info: TensorInfo, data: Array | Mapping[str, Array], *, alone: bo
         if alone:
             return data
         raise UserError(
-            "inputs of a network with several must be arrays by name, not one array",
+            "a network with several inputs must get arrays by name, not one array",
             hint="see their names with: matloom explain NET",
         )
     for name in (info.name, *(["x"] if alone else [])):

@@ -62,7 +62,7 @@ class Move:
 
 
 def apply_move(choices: Choices, move: Move) -> Choices:
-    """Return the choices after a move."""
+    """Return a copy of the choices with a change made."""
     if move.what == "layouts":
         return replace(choices, layouts=move.value)
     if move.what in _CONSTANTS:
@@ -78,7 +78,7 @@ def apply_move(choices: Choices, move: Move) -> Choices:
 def _with_residency(choices: Choices, residency: "_Residency | None") -> Choices:
     """Return the choices with the weights of `residency` kept on chip between calls.
 
-    None keeps no weights, so that first and later calls are the same.
+    With None, no weights are kept, so first and later calls use the same schedule.
     """
     if residency is None:
         first = replace(choices.first, resident=False, leaving=frozenset(), partly=())

@@ -93,7 +93,7 @@ class Tuning:
 
     @property
     def _segment(self) -> Segment:
-        """The run's segment with the layouts of the best choices."""
+        """Stages of the command buffer that is tuned, with the layouts of the best choices."""
         found = segment_of(self.study, self.number, self.best.choices.layouts)
         return self._run.segment if found is None else found
 
@@ -136,9 +136,9 @@ class Tuning:
     def _first_moves(self) -> Iterator[Move]:
         """Yield moves to try first, because they often save many cycles.
 
-        They change choices for all stages, which the default gives up early if memory is short;
-        which weights are resident; the orders and weights of the costliest stages; and whether
-        large tensors are on chip.
+        They change choices for all stages, which the default schedule drops early if memory is
+        short; the weights that are resident; orders and weights of the costliest stages; and
+        whether large tensors are on chip.
         """
         segment, choices = self._segment, self._run.choices
         for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):

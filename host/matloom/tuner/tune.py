@@ -123,7 +123,7 @@ def count_cycles(program: Program) -> Cost:
 
 
 def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
-    """Return the study without the stage passes that make it slower.
+    """Return the study without those passes over stages that make its network slower.
 
     Passes that change no stage of the network are not tried.
     """
@@ -218,7 +218,7 @@ def _measure(
     plain = _program(study, None)
     if plain is None:
         raise UserError(
-            "the program of the default fails its check, so there is nothing to compare with",
+            "the program of the default schedule fails its check: there is nothing to compare with",
             hint="matloom compile NET -o NET.mloom says which layer is wrong",
         )
     before = count_cycles(plain)
@@ -251,7 +251,7 @@ def _first_of(combination: list[Best]) -> int:
 
 
 def _program(study: Study, combination: list[Best] | None) -> Program | None:
-    """Return the compiled program for a choice of each run; None if it fails its check.
+    """Return the program with the given choices for each run; None if it fails its check.
 
     Without a combination of choices, it is the program of the default schedule.
     """

@@ -140,7 +140,10 @@ def verify(
 
 
 def _run_step(run: _Run, name: str, body: Callable[[Step], None], why_not: str = "") -> None:
-    """Run a step, unless `why_not` says why not; an exception makes it FAILED."""
+    """Run a step and set its verdict; an exception makes it FAILED.
+
+    If `why_not`, the reason why it cannot run, is not empty, the step is NOT RUN.
+    """
     why_not = why_not or ("interrupted before" if run.verification.interrupted else "")
     step = Step(name=name, detail=why_not)
     run.verification.steps.append(step)
@@ -177,7 +180,7 @@ def _build_simulator(run: _Run, step: Step) -> CoveredTransport:
 
 
 def _run_coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
-    """Run streams directed at missing coverage points until none are missing or time is up."""
+    """Run streams aimed at missing coverage points, until none is missing or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.start(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)

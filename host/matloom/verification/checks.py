@@ -52,7 +52,7 @@ __all__ = [
 
 
 def _state_interval(config: Config) -> int:
-    """Return after how many streams the complete state on chip is compared each time.
+    """Return the number of instruction streams between comparisons of the complete state on chip.
 
     Reading the state of a large chip takes as long as running several streams.
     """
@@ -60,7 +60,7 @@ def _state_interval(config: Config) -> int:
 
 
 def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run legal streams on chip and model, then check timestamps and registers.
+    """Run random legal instruction streams on chip and model; check timestamps and registers, too.
 
     Every other stream runs with random stalls of external memory. Returns the number of streams
     and instructions; raises `MismatchError` if chip and model differ.
@@ -69,9 +69,9 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
     interval = _state_interval(pair.config)
     for number, stream in enumerate(random_streams(pair.config, seed, count)):
         if number % 2:
-            pair.disturb(seed + number)
+            pair.start_stalls(seed + number)
         else:
-            pair.calm()
+            pair.stop_stalls()
         check_stream(pair, stream, number)
         if number % interval == interval - 1:
             _compare_states(pair, number)
@@ -93,7 +93,7 @@ def check_timestamps(pair: Pair, seed: int) -> None:
     random.Random(f"timestamps {seed}").shuffle(slots)
     instructions = regular_instructions(pair.config, slots)
     commands = b"".join(pack(instruction) for instruction in instructions)
-    pair.calm()
+    pair.stop_stalls()
     pair.rtl.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     counted = pair.rtl.run(0, len(commands))
@@ -105,7 +105,7 @@ def check_timestamps(pair: Pair, seed: int) -> None:
 
 
 def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run corrupted streams; compare fault records, and check that no write is out of bounds.
+    """Run corrupted instruction streams; compare fault records, and check bounds of writes.
 
     If a corrupted stream has defined results, these are compared, too: a random change may
     introduce hazards, and results then depend on the order of units. Every tenth time, a legal
@@ -120,7 +120,7 @@ def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[s
         # Without checks, only the model detects it.
         if not pair.config.checks and leaves_chip(stream, pair.config):
             continue
-        pair.disturb(seed + number)
+        pair.start_stalls(seed + number)
         faulty = _compare_ends(pair, stream, generator, number)
         counts += Counter(streams=1, faults=int(faulty))
         for driver in pair:
@@ -159,7 +159,7 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
         program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
         named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
         expected = interpret(graph, inputs)
-        pair.disturb(number)
+        pair.start_stalls(number)
         for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
             results = load(program, device=driver).run(named)
             for tensor in graph.outputs:
@@ -195,9 +195,10 @@ def minimum_busy_cycles(instructions: list[Instruction], bus_bytes: int) -> dict
 
 
 def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
-    """Run a legal stream on both devices and compare their writes to external memory.
+    """Run a legal instruction stream on chip and model; compare their writes to external memory.
 
-    Raises `MismatchError` if they differ, or if the counters are inconsistent.
+    `number` is the index of the stream, for messages. Raises `MismatchError` if the writes differ,
+    or if the chip's counters or completion times are inconsistent.
     """
     model, chip = (run_stream(driver, stream) for driver in pair)
     if chip != model:
@@ -225,7 +226,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
 
 def _compare_states(pair: Pair, number: int) -> None:
     """Raise `MismatchError` if scratchpad or accumulators of chip and model differ."""
-    pair.calm()
+    pair.stop_stalls()
     model, chip = (read_state(driver) for driver in pair)
     if chip != model:
         raise MismatchError(f"after stream {number}: scratchpad or accumulators differ")
@@ -234,7 +235,7 @@ def _compare_states(pair: Pair, number: int) -> None:
 def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
     """Run a stream on chip and model; return whether it ended with a fault.
 
-    Raises `MismatchError` if the fault records differ, if the chip's record does not stay, or if
+    Raises `MismatchError` if the fault records differ, if the chip's record changes later, or if
     the chip wrote outside of the writable regions.
     """
     bases = _fill_memory(pair.rtl, pair.chip.memory, stream, generator)
@@ -266,7 +267,7 @@ def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number
 def _fill_memory(
     driver: Driver, memory: NDArray[np.uint8], stream: RandomProgram, generator: random.Random
 ) -> dict[Region, int]:
-    """Write noise to the start of memory, then the stream's regions; return their addresses."""
+    """Fill the start of memory with noise, and write a stream's regions; return their addresses."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     bases = driver.place_regions({Region.PROGRAM: len(stream.commands), **sizes})
     noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
@@ -286,7 +287,7 @@ def _without_written(memory: NDArray[np.uint8], written: list[slice]) -> NDArray
 
 
 def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
-    """Run a stream; return its fault record, or None if it ended without a fault."""
+    """Run an instruction stream; return its fault record, or None if it ends without a fault."""
     try:
         run_stream(driver, stream)
     except DeviceFaultError as fault:

@@ -222,7 +222,7 @@ def _draw_exec(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _draw_product_flags(generator: random.Random, config: Config) -> dict[str, int]:
-    """Return random flags for products of computed tensors, as far as a configuration has them."""
+    """Return random flags for EXECs of two computed operands: those that a configuration has."""
     built = {
         "zero_points": config.zero_points,
         "weights_transposed": config.transposed_weights,
@@ -380,7 +380,8 @@ def _settle_post(
 def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
     """Make `softmax` and the fields that it requires consistent, in place.
 
-    If it is pinned, the other fields change; otherwise, and under FLOAT, it becomes 0.
+    If `softmax` is pinned, the other fields change. Otherwise, and with rounding FLOAT, it becomes
+    0 unless the fields agree.
     """
     rules = {name: value for name, value in REQUIRED_WITH_SOFTMAX.items() if name in values}
     if values.get("softmax") == RowFunction.SOFTMAX:
@@ -400,7 +401,8 @@ def _settle_field(
 ) -> None:
     """Make field `name` and the values in `required` that it requires consistent, in place.
 
-    If it is pinned, the other fields change; otherwise, it becomes 0 if they differ.
+    If field `name` is pinned, the other fields change; otherwise, it becomes 0 if they differ from
+    the values required.
     """
     rules = {other: value for other, value in required.items() if other in values}
     if not values.get(name) or name in pinned:
@@ -410,9 +412,10 @@ def _settle_field(
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
-    """Change the size of a POST, in place, so that it fills whole tables.
+    """Change the size of a POST that fills tables, in place, so that it fills them completely.
 
-    The tail covers a whole row of the table, because a shorter one would write arbitrary entries.
+    `tail`, the channels in the last block, covers a whole row of a table, because a shorter one
+    would write arbitrary entries.
     """
     vectors = table_bytes(values, config) // config.table_row_bytes
     even = vectors & -vectors

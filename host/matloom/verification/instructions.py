@@ -137,9 +137,9 @@ def _shrink_to_fit(
     pinned: set[str],
     max_cycles: int,
 ) -> bool:
-    """Reduce fields in place until the extents and the duration fit; return whether they do.
+    """Reduce fields in place until memory ranges and duration fit; return whether they do.
 
-    Usually counts that are not pinned are reduced first, sometimes the pinned fields.
+    Usually counts that are not in `pinned` are reduced first, sometimes the pinned fields.
     """
     config = space.config
 
@@ -183,7 +183,7 @@ def _choose_bases(
     values: dict[str, int],
     goal: CoverageGoal | None = None,
 ) -> bool:
-    """Set the base of every extent, in place; return whether the instruction is then legal."""
+    """Set the address of every memory range, in place; return whether the instruction is legal."""
     config = space.config
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
@@ -224,7 +224,7 @@ def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | Non
 
 
 def _base_alignment(base: str, values: Mapping[str, int], config: Config) -> int:
-    """Return the number of which the value of a base field must be a multiple."""
+    """Return the number of which the value of an address field must be a multiple."""
     paired = values.get("window") and values.get("paired")
     if base == "weight_addr" or (paired and base in BLOCK_STEPS):
         return config.weight_boundary
@@ -243,7 +243,7 @@ def _bank_size(config: Config, memory: AddressSpace) -> int:
 def _draw_address(
     generator: random.Random, bounds: tuple[int, int], size: int, unit: int, placement: str | None
 ) -> int:
-    """Return an address for an extent: the first or last that fits, any, or near a bank's end.
+    """Return an address for a memory range: the first or last that fits, any, or near a bank's end.
 
     `bounds` is half-open, `unit` is the size of a bank, and `placement` demands `FIRST`, `LAST` or
     `CROSSING` if not None.

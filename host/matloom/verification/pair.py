@@ -57,11 +57,11 @@ class Pair:
     def __iter__(self) -> Iterator[Driver]:
         return iter((self.model, self.rtl))
 
-    def disturb(self, number: int) -> None:
-        """Let the chip's external memory stall at random from now on; `number` is the seed."""
-        timing = MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=number)
+    def start_stalls(self, seed: int) -> None:
+        """Let the chip's external memory stall at random from now on."""
+        timing = MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=seed)
         self.chip.set_timing(timing)
 
-    def calm(self) -> None:
+    def stop_stalls(self) -> None:
         """Let the chip's external memory answer without stalls from now on."""
         self.chip.set_timing(MemoryTiming())

@@ -123,7 +123,7 @@ class RandomOperators:
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
-        """Return a random scale, which float32 represents as in files; 100 times less for int16."""
+        """Return a random scale, rounded to float32 as in files; 100 times smaller for int16."""
         return float(np.float32(self._scale(low, high) / (100 if dtype == "int16" else 1)))
 
     def _activation(self) -> Activation:
@@ -330,7 +330,7 @@ class RandomOperators:
         return [self._tensor("left", shape), self._tensor("right", other)]
 
     def _engine_pair(self, shape: tuple[int, ...], other: tuple[int, ...]) -> list[Tensor]:
-        """Return two inputs in either order: one of `shape`, and a constant or computed operand.
+        """Return two inputs in random order: one of `shape`, and a constant or computed operand.
 
         A constant has shape `other`; a computed operand repeats along some of the first axes.
         """

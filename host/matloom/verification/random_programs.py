@@ -134,7 +134,10 @@ class Draw:
         self.space = self._space(region_bytes)
 
     def _space(self, region_bytes: int) -> Space:
-        """Return the address ranges, with weights and parameters at one end of the scratchpad."""
+        """Return the ranges of addresses that instructions may use.
+
+        Weights and parameters are at one end of the scratchpad.
+        """
         size = self.config.spad_bytes
         cut = self.random.choice((size // 4, size // 2))
         fetched, results = (size - cut, size), (0, size - cut)
@@ -187,7 +190,7 @@ class Draw:
         self._append_values(opcode, values)
 
     def _remaining_space(self) -> Space:
-        """Return the address ranges for the next instruction, with PROGRAM as long as so far."""
+        """Return the address ranges for the next instruction; PROGRAM ends with the latest one."""
         regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
         return dataclasses.replace(self.space, regions=regions)
 
@@ -226,7 +229,7 @@ class Draw:
     def _load_parameters(self, values: dict[str, int]) -> None:
         """Append a LOAD of legal multipliers and shifts for a POST, because noise would be illegal.
 
-        They are written to INPUT; if it has no room, `channel_scale` of the POST is cleared.
+        They are written to region INPUT; if it has no room, the POST gets no scales by channel.
         """
         columns, blocks = self.config.columns, values["oc_blocks"]
         block = 4 * columns * values["channel_bias"] + 5 * columns
@@ -392,7 +395,7 @@ def _run_order(driver: Driver, tracker: DependencyTracker, output_bytes: int) ->
 
 
 def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
-    """Return the fields of transfers that together cover the whole scratchpad.
+    """Return the fields of LOADs or STOREs that together cover the whole scratchpad.
 
     The first covers the part that the POSTs of `_whole_accumulators` use, so that these can run
     while the rest is transferred.
@@ -415,7 +418,7 @@ def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
 
 
 def _at_offset(values: dict[str, int]) -> dict[str, int]:
-    """Return the fields of a transfer with its scratchpad address as the offset in the region."""
+    """Return the fields of a transfer whose offset in the region is its scratchpad address."""
     return {**values, "dram_offset": values["spad_addr"]}
 
 

@@ -118,7 +118,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
     cases = list(altered_instructions(generator, pair.config))
     generator.shuffle(cases)
     ran: Counter[str] = Counter()
-    pair.calm()
+    pair.stop_stalls()
     for commands in (*wide_products(generator, pair.config), *cases):
         expected = refusal(pair.config, commands)
         if expected is None:

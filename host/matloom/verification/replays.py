@@ -131,9 +131,9 @@ def _check(failure: Replay) -> Callable[[Pair], object]:
 def _steered_check(
     config: Config, failure: Replay, say: Callable[[str], None]
 ) -> Callable[[Pair], None]:
-    """Return a function that checks the steered stream that failed.
+    """Return a function that runs the failed stream of those that aim at missing coverage.
 
-    A steered stream depends on what earlier ones have covered, so these are run first.
+    Such a stream depends on the coverage of earlier ones, so these are run first.
     """
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failure.seed)
     coverage, pair = Coverage(config), Pair.start(chip, config)

@@ -65,7 +65,7 @@ def _badge(verdict: str) -> Markup:
 
 
 def _complete(verification: Verification) -> Markup | None:
-    """Return a paragraph on the time that would complete all steps; None if all are complete."""
+    """Return a paragraph with the time that would complete all steps; None if all are complete."""
     minutes = verification.complete_minutes
     if minutes is None:
         return None

@@ -77,7 +77,10 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
 
 
 def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
-    """Return a stream that aims at some of `points` of group ``field``, given without the stall."""
+    """Return an instruction stream that aims at some coverage points of group ``field``.
+
+    `points` lack their last word, which is the stall behaviour of external memory.
+    """
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
@@ -86,7 +89,10 @@ def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> Rand
 
 
 def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
-    """Return a stream that aims at some of `points` of group ``flight``: pairs of instructions."""
+    """Return an instruction stream that aims at some coverage points of group ``flight``.
+
+    These are pairs of instructions that are in flight together.
+    """
     config, generator = coverage.config, random.Random(seed)
     kinds: dict[str, list[CoverageGoal]] = {}
     for unit in UNITS:
@@ -105,7 +111,7 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
 
 
 class _SteeredDraw(Draw):
-    """Draws one stream that contains instructions for goals."""
+    """Draws one random stream that contains instructions for given coverage goals."""
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
         super().__init__(seed, config, region_bytes)

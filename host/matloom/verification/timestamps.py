@@ -34,7 +34,7 @@ def _opcodes_and_slots(instructions: Sequence[Instruction]) -> list[tuple[Opcode
 def wrong_timestamps(
     instructions: Sequence[Instruction], timestamps: Mapping[int, int], cycles: int
 ) -> str:
-    """Return what is wrong with the table after a run of `cycles`; empty if nothing is.
+    """Return what is wrong with completion times after a run of `cycles`; empty if nothing is.
 
     Slots that no instruction names must be empty. The last slot that each unit writes must be
     filled; others may be lost if another is written within four cycles. An instruction must
@@ -121,7 +121,7 @@ def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instructi
 def wrong_regular_timestamps(
     slots: Sequence[int], timestamps: Mapping[int, int], cycles: int
 ) -> str:
-    """Return what is wrong with the table after `regular_instructions`; empty if nothing is.
+    """Return what is wrong with completion times after `regular_instructions`; empty if nothing.
 
     Without stalls of memory, from the third round on, each instruction completes as many cycles
     after the one before it as in other rounds.
@@ -144,7 +144,7 @@ def wrong_regular_timestamps(
 def wrong_regular_counters(
     config: Config, slots: Sequence[int], counters: Counters, command_bytes: int
 ) -> str:
-    """Return what is wrong with the counters after `regular_instructions`; empty if nothing is.
+    """Return what is wrong with the counters after `regular_instructions`; empty if nothing.
 
     A unit may be busy at most from the previous completion to its own, and at least one cycle for
     each beat or vector. The other counters have known values.

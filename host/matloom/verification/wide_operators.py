@@ -43,7 +43,7 @@ _MAX_MACS = 1_000_000
 
 
 class WideOperators(RandomOperators):
-    """Draws networks like `Instances`, for the engine, with one wide quantity and small others.
+    """Draws networks like `RandomOperators`, for the engine, with one unusually large quantity.
 
     Wide axis lengths, channels, kernels, strides and dilations reach the limits of their fields,
     within a million multiply-accumulates. Wide output scales lead to all kinds of shifts, wide

@@ -70,10 +70,10 @@ class _Cluster(Executor):
         self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
     ) -> Future[_Result]:
         """Run a call on a worker; return its future, which fails if its worker is lost for good."""
-        ours: Future[_Result] = Future()
-        theirs = self._executor.submit(function, *arguments, **named)
-        theirs.add_done_callback(partial(_copy_result, ours))
-        return ours
+        target: Future[_Result] = Future()
+        source = self._executor.submit(function, *arguments, **named)
+        source.add_done_callback(partial(_copy_result, target))
+        return target
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Disconnect from the scheduler."""
@@ -81,18 +81,18 @@ class _Cluster(Executor):
         self._client.close()
 
 
-def _copy_result(ours: Future[_Result], theirs: Future[_Result]) -> None:
-    """Give `ours` the result or the exception of `theirs`.
+def _copy_result(target: Future[_Result], source: Future[_Result]) -> None:
+    """Set the result or the exception of a future to that of another one, which is done.
 
     If the task was lost with its worker, the exception is a `BrokenExecutor`.
     """
-    if theirs.cancelled():
-        ours.set_exception(BrokenExecutor("the scheduler dropped a task"))
+    if source.cancelled():
+        target.set_exception(BrokenExecutor("the scheduler dropped a task"))
         return
-    error = theirs.exception()
+    error = source.exception()
     if error is None:
-        ours.set_result(theirs.result())
+        target.set_result(source.result())
     elif type(error).__name__ in ("KilledWorker", "CommClosedError", "FutureCancelledError"):
-        ours.set_exception(BrokenExecutor(str(error)))
+        target.set_exception(BrokenExecutor(str(error)))
     else:
-        ours.set_exception(error)
+        target.set_exception(error)

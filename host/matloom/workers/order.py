@@ -64,27 +64,27 @@ def run_as_completed(
 def _batch(
     function: Callable[[_Task], _Result],
     tasks: Sequence[_Task],
-    left: list[int],
+    unfinished: list[int],
     executor: Executor,
     ahead: int,
 ) -> Iterator[tuple[int, _Result]]:
-    """Run the next `ahead` tasks of `left`; yield the index and the result of each.
+    """Run the next `ahead` unfinished tasks; yield the index and the result of each.
 
-    `left` has the indices of unfinished tasks; those that finish are removed in place.
+    `unfinished` has the indices of the tasks to run; those that finish are removed in place.
     """
     batch: dict[Future[_Result], int] = {}
-    for at in left[:ahead]:
+    for at in unfinished[:ahead]:
         future = executor.submit(function, tasks[at])
         if future.done():
             # Without processes, a task runs when it is submitted: the next one has to wait.
             result = future.result()
-            left.remove(at)
+            unfinished.remove(at)
             yield at, result
         else:
             batch[future] = at
     for future in as_completed(batch):
         result = future.result()
-        left.remove(batch[future])
+        unfinished.remove(batch[future])
         yield batch[future], result
 
 

@@ -185,7 +185,7 @@ def test_calls_before_allocation_are_refused():
 
 
 def test_other_files_are_refused_immediately():
-    with pytest.raises(UserError, match="a model_path or a model_content, one of them"):
+    with pytest.raises(UserError, match="either a model_path or a model_content"):
         matloom.Interpreter()
     with pytest.raises(ModelError, match="no such file"):
         matloom.Interpreter("missing.tflite")

@@ -400,7 +400,7 @@ def test_silence_from_any_cycle_on(pair, name, step):
             # What is on its way must end first; before the first address has gone, nothing is.
             driver.write("CONTROL", 2)
             assert driver.read("STATUS") & 8 or fault.unit == "dispatch"
-        pair.calm()
+        pair.stop_stalls()
         driver.reset()
         assert (protected(pair, bases) == before).all()
         works(pair)

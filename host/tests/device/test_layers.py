@@ -34,7 +34,7 @@ def test_layers(pair, numbers, seed):
         assert engine or [step.operator for step in steps] == ["RESHAPE"], f"layer {number}"
         named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
         expected = interpret(graph, inputs)
-        pair.disturb(number)
+        pair.start_stalls(number)
         for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
             results = load(program, device=driver).run(named)
             for tensor in graph.outputs:

@@ -84,7 +84,7 @@ def test_an_endless_instruction_is_stopped(pair, opcode, slow):
     size = place(driver, [*(Instruction(opcode, each) for each in fields), END])
     driver.write("TIMEOUT", 2000)
     if slow:
-        pair.disturb(5)
+        pair.start_stalls(5)
     fault = stopped(driver, size, 5000)
     number = 1 + (Opcode.LOAD, Opcode.EXEC, Opcode.POST, Opcode.STORE).index(opcode)
     assert (fault.unit, fault.opcode, fault.index) == (opcode.name, opcode, 2)
@@ -93,7 +93,7 @@ def test_an_endless_instruction_is_stopped(pair, opcode, slow):
     # The bus is left as its rules want it, and the engine works again.
     driver.reset()
     assert [driver.read(name) for name in ("FAULT", "FAULT_INDEX", "STATUS")] == [0] * 3
-    pair.calm()
+    pair.stop_stalls()
     copies(driver, 5000)
 
 
@@ -134,7 +134,7 @@ def test_a_memory_that_falls_silent_is_late_too(pair):
     assert (fault.unit, fault.index) == ("LOAD", 0)
     driver.write("CONTROL", 2)
     assert driver.read("STATUS") & 8
-    pair.calm()
+    pair.stop_stalls()
     driver.reset()
     copies(driver, 1000)
 
@@ -145,7 +145,7 @@ def test_random_streams_end_right_or_by_the_limit(pair, seed, limit):
     ended = {True: 0, False: 0}
     for number, stream in enumerate(random_streams(pair.config, seed, 40)):
         expected = run_stream(pair.model, stream)
-        pair.disturb(number)
+        pair.start_stalls(number)
         pair.rtl.set_limit(limit)
         cause = None
         try:
@@ -167,9 +167,9 @@ def test_random_streams_end_right_or_by_the_limit(pair, seed, limit):
 def test_long_streams_and_a_network_never_meet_a_wide_limit(pair, seed):
     pair.rtl.set_limit(200_000)
     for number, stream in enumerate(random_streams(pair.config, seed + 1, 60)):
-        pair.disturb(number)
+        pair.start_stalls(number)
         assert run_stream(pair.rtl, stream) == run_stream(pair.model, stream)
-    pair.calm()
+    pair.stop_stalls()
     images, _labels = held_out()
     values = quantise(images[:2], *input_quantisation())
     expected = matloom.load(NETWORK, device="model", config=pair.config).run(values)

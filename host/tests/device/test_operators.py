@@ -31,7 +31,7 @@ def check(pair, graph, number, seed):
     program = compile_network(graph, pair.config, options)
     named = {graph.tensors[tensor].name: array for tensor, array in given.items()}
     expected = interpret(graph, given)
-    pair.disturb(number)
+    pair.start_stalls(number)
     for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
         results = load(program, device=driver).run(named)
         for tensor in graph.outputs:

@@ -60,7 +60,7 @@ def test_streams_have_the_same_results_and_cycles(pair, without, seed, slow):
     for number, stream in enumerate(random_streams(pair.config, seed, 60)):
         for each in (pair, without):
             if slow:
-                each.disturb(number)
+                each.start_stalls(number)
         expected = run_stream(pair.model, stream)
         assert run_stream(pair.rtl, stream) == expected
         assert run_stream(without.rtl, stream) == expected

@@ -255,7 +255,7 @@ def test_reset_midway(pair, seed):
     state = read_state(pair.model)
     run_stream(pair.rtl, stream)
     for after in (1, 40, 200, 700, 1500):
-        pair.disturb(after)
+        pair.start_stalls(after)
         pair.rtl.write("IRQ_STATUS", 3)
         pair.rtl.write("CONTROL", 1)
         pair.rtl.transport.wait_interrupt(after)

@@ -298,7 +298,7 @@ def test_a_residual_beyond_the_scratchpad(shape):
         ({"limits": 6}, "limits must be two numbers in ascending order, not 6"),
         ({"multiplier": 2**30, "shift": 0}, "multiplier must go with a mode of integers, not fp16"),
         ({"input_zero_point": 1}, "input_zero_point must go with a mode of integers, not fp16"),
-        ({"mode": "bf16", "config": "small"}, "mode must be one the configuration is built with"),
+        ({"mode": "bf16", "config": "small"}, "mode must be one that the configuration has"),
     ],
 )
 def test_refusals(change, sentence):

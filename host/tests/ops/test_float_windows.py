@@ -152,7 +152,7 @@ def test_chip(seed):
             r"residual must have the shape \(1, 2, 2, 4\), not \(1, 3, 3, 4\)",
         ),
         ({"stride": (0, 1)}, r"stride must be 2 integers of 1 or more, not \(0, 1\)"),
-        ({"config": "nano"}, r"configuration is built with \(i8xi8\), not 'bf16'"),
+        ({"config": "nano"}, r"that the configuration has \(i8xi8\), not 'bf16'"),
     ],
 )
 def test_refusals(change, sentence):

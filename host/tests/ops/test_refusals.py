@@ -24,7 +24,7 @@ def int8(*shape):
         (
             {"mode": "bf16", "config": "reference"},
             ValueError,
-            r"configuration is built with \(i8xi8\), not 'bf16'",
+            r"that the configuration has \(i8xi8\), not 'bf16'",
         ),
         ({"a": np.zeros((2, 3))}, TypeError, "a must be int8, not float64"),
         (

@@ -82,7 +82,7 @@ def test_misfits_are_refused(program, stage, message):
 
 
 def test_an_empty_list_is_refused(program):
-    with pytest.raises(ValueError, match="must have one sample at least"):
+    with pytest.raises(ValueError, match="must have at least one sample"):
         prepare_inputs(attach(program, GREY), {"image": []})
 
 

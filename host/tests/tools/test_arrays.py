@@ -65,8 +65,8 @@ def test_headers_are_checked_against_the_file(tmp_path):
     ("content", "sentence"),
     [
         (b"", "it is empty"),
-        (b"text of any kind", "it does not begin as one"),
-        (npy(np.zeros(8))[:5], "it does not begin as one"),
+        (b"text of any kind", "it does not begin like an .npy file"),
+        (npy(np.zeros(8))[:5], "it does not begin like an .npy file"),
         (npy(np.zeros(8))[:50], "it has a header that is cut short or damaged"),
         (npy(np.zeros(8))[:-1], "it must have 64 bytes of data, not 63"),
         (npy(np.zeros(8)).replace(b"<f8", b"|O8"), "it holds Python objects, not numbers"),

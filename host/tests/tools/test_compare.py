@@ -142,7 +142,7 @@ def test_litert_replaces_tensorflow_lite_micro(path, monkeypatch):
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
     def refuse(self, content, graph):
-        raise ValueError("TensorFlow Lite Micro must take digits: no such kernel")
+        raise ValueError("TensorFlow Lite Micro refused digits: no such kernel")
 
     monkeypatch.setattr(MicroReference, "__init__", refuse)
     outcome = compare(path, samples=20)
