@@ -22,7 +22,7 @@ from matloom.program import hazards
 from matloom.program.accesses import accesses
 from matloom.program.errors import VerifyError
 from matloom.schedule.commands.dependencies import DependencyTracker
-from matloom.verification.instructions import Space, random_instruction
+from matloom.verification.instructions import AddressRanges, random_instruction
 
 CONFIGS = [
     PRESETS["nano"],
@@ -133,7 +133,7 @@ def runs():
 
 def instructions(generator, config, opcode, count):
     size = config.spad_bytes
-    space = Space(
+    space = AddressRanges(
         config=config,
         regions=dict.fromkeys(Region, REGION_BYTES),
         fetched=(size // 2, size),

@@ -110,13 +110,13 @@ def _names_of_set_flags(values: Mapping[str, int], *names: str) -> str:
     return "".join(f" {name}" for name in names if values.get(name))
 
 
-def _load(values: Mapping[str, int], config: Config) -> str:
+def _load_mode(values: Mapping[str, int], config: Config) -> str:
     """Return the mode of a LOAD: whether it reads or fills, and its `spread` if it may have one."""
     source = "fill" if values.get("fill") else "read"
     return source if not config.last_spread else f"{source} spread {values.get('spread', 0)}"
 
 
-def _exec(values: Mapping[str, int]) -> str:
+def _exec_mode(values: Mapping[str, int]) -> str:
     """Return the mode of an EXEC: number format, and the flags and window shape that matter.
 
     `paired` matters only with a window, and `window_shape` only with an unpaired window.
@@ -129,7 +129,7 @@ def _exec(values: Mapping[str, int]) -> str:
     )
 
 
-def _post(values: Mapping[str, int]) -> str:
+def _post_mode(values: Mapping[str, int]) -> str:
     """Return the mode of a POST: its source and its destination."""
     source, destination = values.get("source", 0), values.get("destination", 0)
     return f"{Source(source).name} to {Destination(destination).name}"
@@ -139,11 +139,11 @@ def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str
     """Return the name of an instruction's opcode and mode."""
     mode = ""
     if opcode is Opcode.LOAD:
-        mode = _load(values, config)
+        mode = _load_mode(values, config)
     elif opcode is Opcode.EXEC:
-        mode = _exec(values)
+        mode = _exec_mode(values)
     elif opcode is Opcode.POST:
-        mode = f"{_post(values)} {Rounding(values.get('rounding', 0)).name}"
+        mode = f"{_post_mode(values)} {Rounding(values.get('rounding', 0)).name}"
     return f"{opcode.name} {mode}".rstrip()
 
 
@@ -156,9 +156,9 @@ def flight_kind(opcode: Opcode, values: Mapping[str, int]) -> str:
     if opcode is Opcode.LOAD:
         mode = "fill" if values.get("fill") else "read"
     elif opcode is Opcode.EXEC:
-        mode = _exec(values)
+        mode = _exec_mode(values)
     elif opcode is Opcode.POST:
-        mode = _post(values)
+        mode = _post_mode(values)
     return f"{opcode.name} {mode}".rstrip()
 
 

@@ -60,9 +60,10 @@ def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str
 def _named_parts(
     network: Path, program: Program, file: LoadedNodes
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of an ONNX graph with their checksums, and their description.
+    """Return the parts of an ONNX graph that run on the engine, and lines that describe them.
 
-    The numbers in `EnginePart.nodes` are those of the operators' first outputs.
+    Each part is paired with its checksum. The numbers in `EnginePart.nodes` are those of the
+    operators' first outputs.
     """
     origin = _origin(program)
     values = {name: ModelValue(number=place) for name, place in file.places.items()}
@@ -94,7 +95,10 @@ def _origin(program: Program) -> Origin:
 def _engine_parts(
     network: Path, program: Program, wiring: Wiring, checksum: Callable[[Iterable[int]], int]
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
-    """Return the parts of a network that run on the engine, with checksums, and a description."""
+    """Return the parts of a network that run on the engine, and lines that describe them.
+
+    Each part is paired with its checksum, which `checksum` computes from its operators' numbers.
+    """
     if program.variables:
         raise UserError(
             f"{network} keeps variables between calls, which a plug-in does not",

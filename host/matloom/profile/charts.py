@@ -142,7 +142,10 @@ def operator_tip(operator: OperatorProfile) -> str:
 
 
 def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, np.ndarray]:
-    """Return, for each unit, the share of each column (columns,) during which it works."""
+    """Return, for each unit, the share of time in each column of the drawing in which it works.
+
+    The arrays have shape (columns,).
+    """
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
     for offset, timeline in _offsets(timelines):
         for span in timeline.spans:
@@ -151,7 +154,10 @@ def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, n
 
 
 def _rates(timelines: Sequence[Timeline], time_axis: _TimeAxis, unit: Opcode) -> np.ndarray:
-    """Return the bytes per cycle that a unit moves over the bus in each column (columns,)."""
+    """Return the bytes per cycle that a unit moves over the bus, in each column of the drawing.
+
+    The array has shape (columns,).
+    """
     total = np.zeros(_COLUMNS)
     for offset, timeline in _offsets(timelines):
         for span in timeline.spans:

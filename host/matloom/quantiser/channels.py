@@ -55,7 +55,7 @@ def channel_chains(graph: Graph) -> dict[int, list[Node]]:
     return chains
 
 
-def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, Removal]:
+def removals(weights: _Numbers, covariance: _Numbers, counts: set[int]) -> dict[int, Removal]:
     """Return which channels to keep, for each number of channels in `counts`.
 
     Numbers below 1, or not below the present number of channels, are left out.
@@ -70,8 +70,8 @@ def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, R
     """
     outputs, taps, channels = weights.shape
     flat = weights.reshape(outputs, -1).copy()
-    total = max(float(((flat @ form) * flat).sum()), 1e-30)
-    inverse = np.linalg.inv(form)
+    total = max(float(((flat @ covariance) * flat).sum()), 1e-30)
+    inverse = np.linalg.inv(covariance)
     remaining, lost, removals_by_count = np.arange(channels), 0.0, {}
     while len(remaining) > max(min(counts, default=channels), 1):
         blocks = np.einsum("pcqc->cpq", inverse.reshape(taps, len(remaining), taps, len(remaining)))

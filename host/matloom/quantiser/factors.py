@@ -76,8 +76,8 @@ class Splitter:
         Covariance of a row of inputs, (depth, depth); it must be positive definite.
     """
 
-    def __init__(self, node: Node, weights: _Numbers, form: _Numbers) -> None:
-        self._node, self._weights, self._form = node, weights, form
+    def __init__(self, node: Node, weights: _Numbers, covariance: _Numbers) -> None:
+        self._node, self._weights, self._covariance = node, weights, covariance
         self._known: dict[str, _Numbers] = {}
 
     def parts(self, kind: str, rank: int) -> tuple[LayerPart, LayerPart]:
@@ -92,8 +92,8 @@ class Splitter:
         """Return the share of the outputs' variance that both layers lose."""
         flat = self._weights.reshape(len(self._weights), -1)
         lost = self.residual(parts)
-        total = float(((flat @ self._form) * flat).sum())
-        return float(((lost @ self._form) * lost).sum()) / total if total > 0 else 0.0
+        total = float(((flat @ self._covariance) * flat).sum())
+        return float(((lost @ self._covariance) * lost).sum()) / total if total > 0 else 0.0
 
     def _principal(self, kind: str, squares: _Numbers) -> _Numbers:
         """Return the eigenvectors of a symmetric matrix, by descending eigenvalues.
@@ -107,7 +107,7 @@ class Splitter:
     def _outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
         weights = self._weights
         flat = weights.reshape(len(weights), -1)
-        basis = self._principal("outputs", flat @ self._form @ flat.T)[:, :rank]
+        basis = self._principal("outputs", flat @ self._covariance @ flat.T)[:, :rank]
         first = (basis.T @ flat).reshape(rank, *weights.shape[1:])
         dense = self._node.op is Op.FULLY_CONNECTED
         second = basis if dense else basis[:, np.newaxis, np.newaxis, :]
@@ -119,8 +119,8 @@ class Splitter:
     def _inputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
         weights, channels = self._weights, self._weights.shape[-1]
         taps = weights.shape[1] * weights.shape[2]
-        form = self._form.reshape(taps, channels, taps, channels)
-        root, inverse = _roots(np.einsum("pipj->ij", form) / taps)
+        covariance = self._covariance.reshape(taps, channels, taps, channels)
+        root, inverse = _roots(np.einsum("pipj->ij", covariance) / taps)
         scaled = weights @ root
         flat = scaled.reshape(-1, channels)
         basis = self._principal("inputs", flat.T @ flat)[:, :rank]
@@ -133,8 +133,8 @@ class Splitter:
 
     def _axes(self, rank: int) -> tuple[LayerPart, LayerPart]:
         outputs, height, width, channels = self._weights.shape
-        form = self._form.reshape(height, width, channels, height, width, channels)
-        columns = np.einsum("yxizxj->yizj", form).reshape(height * channels, -1)
+        covariance = self._covariance.reshape(height, width, channels, height, width, channels)
+        columns = np.einsum("yxizxj->yizj", covariance).reshape(height * channels, -1)
         flat = self._weights.transpose(1, 3, 2, 0).reshape(height * channels, -1)
         basis = self._principal("axes", flat.T @ columns @ flat)[:, :rank]
         first = (flat @ basis).reshape(height, channels, rank).transpose(2, 0, 1)
@@ -162,9 +162,9 @@ def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
     return np.asarray(taps.reshape(len(second), height, width, first.shape[3]))
 
 
-def _roots(form: _Numbers) -> tuple[_Numbers, _Numbers]:
+def _roots(matrix: _Numbers) -> tuple[_Numbers, _Numbers]:
     """Return the square root of a positive definite matrix, and the inverse of that root."""
-    values, vectors = np.linalg.eigh(form)
+    values, vectors = np.linalg.eigh(matrix)
     values = np.sqrt(np.maximum(values, max(_LEAST_EIGENVALUE * float(values.mean()), 1e-30)))
     return (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
 

@@ -26,7 +26,7 @@ class SampleSplit:
     calibration:
         Samples that decide ranges and roundings.
     trial:
-        Samples on which a search measures mixtures; those of `calibration` if there are no others.
+        Samples on which a search measures networks; those of `calibration` if there are no others.
     test:
         Samples on which the result is measured; those of `calibration` if there are no others.
     chosen, tried, others:

@@ -60,7 +60,7 @@ def shorten(name: str, width: int) -> str:
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
-    """Return names shortened to `width` columns; names that differ stay different where possible.
+    """Return names shortened to `width` columns; different names stay different where possible.
 
     Names that `shorten` would make equal are cut elsewhere: at the front, or around the place
     where they begin to differ. There is no room for that in fewer than nine columns.
@@ -76,7 +76,7 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
 
 
 def _most_distinct(names: Sequence[str], width: int) -> dict[str, str]:
-    """Return sorted names, all cut in the same way: the first one that makes the fewest equal."""
+    """Shorten sorted names in several ways; return, by name, those of which most are distinct."""
     # Of sorted names, the first and the last have the least in common.
     ends = zip(names[0], names[-1], strict=False)
     first = next((at for at, (one, other) in enumerate(ends) if one != other), len(names[0]))

@@ -107,7 +107,7 @@ def _reason(layers: list[LayerInfo]) -> str:
 
 
 def _missing_features(program: Program) -> list[str]:
-    """Return a line on the first feature without which this engine loses cycles; else no line."""
+    """Return a line on a hardware feature that would save cycles here; no line if there is none."""
     config = program.config
     first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")
     folds = first in _CONVOLUTIONS and any(info.shape[-1:] == (1,) for info in program.inputs)
@@ -254,7 +254,7 @@ def _advice(program: Program) -> str:
 
 
 def _groups_by_timestamp(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
-    """Return the operators in groups that share a timestamp; others form a group each."""
+    """Return the operators in groups that share a timestamp; any other is a group by itself."""
     groups: dict[object, list[LayerInfo]] = {}
     for at, layer in enumerate(engine):
         joint = layer.timestamp in program.shared_timestamps
@@ -263,7 +263,7 @@ def _groups_by_timestamp(program: Program, engine: list[LayerInfo]) -> list[list
 
 
 def _lost_cycles(program: Program, group: list[LayerInfo]) -> int:
-    """Return the predicted cycles of operators beyond those of a fully used array."""
+    """Return the predicted cycles of operators minus those that a fully used array would take."""
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 

@@ -158,7 +158,7 @@ class OnnxReference:
 
 
 def _copy(graph: Graph, number: int) -> FileCopy:
-    """Return the value of the file that a tensor holds: as recorded in `copies`, or by name."""
+    """Return which value of the model file a tensor holds: from `graph.copies`, or by its name."""
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 

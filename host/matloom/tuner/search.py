@@ -49,8 +49,8 @@ _DOUBLE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Best:
-    """Choices for a run of the engine (a command buffer), and their predicted cost."""
+class RatedChoices:
+    """Choices for one command buffer, and their predicted cost."""
 
     choices: Choices
     cost: Cost
@@ -79,7 +79,7 @@ class Tuning:
     number: int
     journal: Path
     seed: int = 0
-    best_choices: list[Best] = field(default_factory=list)
+    best_choices: list[RatedChoices] = field(default_factory=list)
     trials_done: int = 0
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Tuning:
         self._weights = _weights(self.study, self.number)
         self._next: list[list[Move]] = []
         self._seen: set[Hashable] = {self._cuts(run.choices)}
-        self.best_choices = [Best(choices=run.choices, cost=run.cost)]
+        self.best_choices = [RatedChoices(choices=run.choices, cost=run.cost)]
 
     @property
     def _segment(self) -> Segment:
@@ -98,7 +98,7 @@ class Tuning:
         return self._run.segment if found is None else found
 
     @property
-    def best(self) -> Best:
+    def best(self) -> RatedChoices:
         """The best choices so far."""
         return self.best_choices[0]
 
@@ -109,7 +109,7 @@ class Tuning:
         *,
         until: float | None = None,
         note: Callable[[int, float], None] = lambda done, gain: None,
-    ) -> list[Best]:
+    ) -> list[RatedChoices]:
         """Search until `trials` trials are done or no new choices are found; return the best first.
 
         Parameters
@@ -202,7 +202,7 @@ class Tuning:
         better.sort(key=lambda item: (item[0].total, item[1]))
         self._next = self._next_moves([moves[at] for cost, at in better if cost != start.cost])
         for cost, at in reversed(better):
-            self.best_choices.insert(0, Best(choices=tried[at], cost=cost))
+            self.best_choices.insert(0, RatedChoices(choices=tried[at], cost=cost))
         self.best_choices.sort(key=lambda each: each.cost.total)
         del self.best_choices[_BEST_KEPT:]
 

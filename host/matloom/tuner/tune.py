@@ -15,7 +15,7 @@ from matloom.runtime import load
 from matloom.schedule import Choices
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.tools.interface import random_arrays
-from matloom.tuner.search import Best, Tuning
+from matloom.tuner.search import RatedChoices, Tuning
 from matloom.tuner.study import Cost, Study, runs_of, stages_key
 
 #: Largest ratio of the cycles of a first call to those of the default's first call.
@@ -166,7 +166,7 @@ def _total(costs: Iterator[Cost]) -> Cost:
     return Cost(sum(each.first for each in every), sum(each.later for each in every))
 
 
-def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
+def _combine(searches: list[Tuning]) -> Iterator[list[RatedChoices]]:
     """Yield combinations of the best choices of each run.
 
     The first has the best choices of all runs; the others have the next best ones for the run that
@@ -182,7 +182,9 @@ def _combine(searches: list[Tuning]) -> Iterator[list[Best]]:
             yield [*best[:at], other, *best[at + 1 :]]
 
 
-def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -> TuningResult:
+def _predicted_best(
+    study: Study, best: list[RatedChoices], before: Cost, trials: int
+) -> TuningResult:
     """Return the result without measurement: the winner is the best by prediction.
 
     There is no winner if the default is as fast, or if the program fails its check.
@@ -203,7 +205,7 @@ def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -
 
 def _measure(
     study: Study,
-    candidates: list[list[Best]],
+    candidates: list[list[RatedChoices]],
     count: int,
     trials: int,
     note: Callable[[str], None],
@@ -246,11 +248,11 @@ def _measure(
     )
 
 
-def _first_of(combination: list[Best]) -> int:
+def _first_of(combination: list[RatedChoices]) -> int:
     return _total(each.cost for each in combination).first
 
 
-def _program(study: Study, combination: list[Best] | None) -> Program | None:
+def _program(study: Study, combination: list[RatedChoices] | None) -> Program | None:
     """Return the program with the given choices for each run; None if it fails its check.
 
     Without a combination of choices, it is the program of the default schedule.
@@ -265,12 +267,12 @@ def _program(study: Study, combination: list[Best] | None) -> Program | None:
         return None
 
 
-def _choices(combination: list[Best]) -> tuple[Choices | None, ...]:
+def _choices(combination: list[RatedChoices]) -> tuple[Choices | None, ...]:
     return tuple(each.choices for each in combination)
 
 
 def _winner(
-    study: Study, combination: list[Best], before: Cost, after: Cost, *, counted: bool
+    study: Study, combination: list[RatedChoices], before: Cost, after: Cost, *, counted: bool
 ) -> Winner:
     return Winner(
         choices=_choices(combination),

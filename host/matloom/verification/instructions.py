@@ -35,7 +35,7 @@ _FETCHED = ("weight_addr", "param_addr")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class AddressRanges:
     """Address ranges in which random instructions may read and write.
 
     Members
@@ -64,7 +64,7 @@ class Space:
 
 
 def random_instruction(
-    generator: random.Random, space: Space, opcode: Opcode, max_cycles: int
+    generator: random.Random, space: AddressRanges, opcode: Opcode, max_cycles: int
 ) -> dict[str, int]:
     """Return fields of a legal instruction that takes at most about `most_steps` cycles.
 
@@ -82,7 +82,7 @@ def random_instruction(
 
 
 def instruction_for_goal(
-    generator: random.Random, space: Space, goal: CoverageGoal, max_cycles: int
+    generator: random.Random, space: AddressRanges, goal: CoverageGoal, max_cycles: int
 ) -> dict[str, int] | None:
     """Return fields of a legal instruction, like `random_instruction`, that satisfy a goal.
 
@@ -131,7 +131,7 @@ def _pin_fields(
 
 def _shrink_to_fit(
     generator: random.Random,
-    space: Space,
+    space: AddressRanges,
     opcode: Opcode,
     values: dict[str, int],
     pinned: set[str],
@@ -178,7 +178,7 @@ def _is_possible_with(fits: Callable[[Mapping[str, int]], bool], name: str, valu
 
 def _choose_bases(
     generator: random.Random,
-    space: Space,
+    space: AddressRanges,
     opcode: Opcode,
     values: dict[str, int],
     goal: CoverageGoal | None = None,
@@ -207,7 +207,7 @@ def _choose_bases(
     return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
 
 
-def _put_in_place(space: Space, values: dict[str, int], goal: CoverageGoal | None) -> None:
+def _put_in_place(space: AddressRanges, values: dict[str, int], goal: CoverageGoal | None) -> None:
     """Set the addresses of a POST from the scratchpad so that it overwrites its source.
 
     Its source moves to its destination; for a goal about the source, its destination moves

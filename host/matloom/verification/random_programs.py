@@ -24,7 +24,7 @@ from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.verification.draws import table_bytes
-from matloom.verification.instructions import Space, random_instruction
+from matloom.verification.instructions import AddressRanges, random_instruction
 
 #: Size of each region of external memory that a stream uses, in bytes.
 REGION_BYTES = 6000
@@ -101,10 +101,10 @@ def random_stream(
     region_bytes:
         Size in bytes of each region except PROGRAM.
     """
-    return Draw(seed, config, region_bytes).stream(length, max_cycles)
+    return StreamDraw(seed, config, region_bytes).stream(length, max_cycles)
 
 
-class Draw:
+class StreamDraw:
     """Draws one random stream of legal instructions without hazards.
 
     Parameters
@@ -133,7 +133,7 @@ class Draw:
         self.issued = dict.fromkeys(UNITS, 0)
         self.space = self._space(region_bytes)
 
-    def _space(self, region_bytes: int) -> Space:
+    def _space(self, region_bytes: int) -> AddressRanges:
         """Return the ranges of addresses that instructions may use.
 
         Weights and parameters are at one end of the scratchpad.
@@ -143,7 +143,7 @@ class Draw:
         fetched, results = (size - cut, size), (0, size - cut)
         if self.random.random() < 0.4:
             fetched, results = (0, cut), (cut, size)
-        return Space(
+        return AddressRanges(
             config=self.config,
             regions=dict.fromkeys(self.regions, region_bytes),
             fetched=fetched,
@@ -151,7 +151,10 @@ class Draw:
         )
 
     def stream(self, length: int, max_cycles: int) -> RandomProgram:
-        """Draw and return the stream; may be called only once."""
+        """Draw `length` random instructions and the ones they need; return the stream.
+
+        May be called only once.
+        """
         self._begin()
         for _number in range(length):
             (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
@@ -189,7 +192,7 @@ class Draw:
             values["region"] = region
         self._append_values(opcode, values)
 
-    def _remaining_space(self) -> Space:
+    def _remaining_space(self) -> AddressRanges:
         """Return the address ranges for the next instruction; PROGRAM ends with the latest one."""
         regions = {**self.space.regions, Region.PROGRAM: self.command_bytes}
         return dataclasses.replace(self.space, regions=regions)

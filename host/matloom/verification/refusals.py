@@ -31,7 +31,7 @@ class _Judge(Engine):
         pass
 
 
-def refusal(config: Config, commands: bytes) -> _Record | None:
+def expected_fault(config: Config, commands: bytes) -> _Record | None:
     """Return cause, opcode, index and address of the fault in commands; None if they are legal."""
     regions = {region: np.zeros(_REGION_BYTES, np.uint8) for region in Region}
     regions[Region.PROGRAM] = np.frombuffer(commands, np.uint8)
@@ -120,7 +120,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
     ran: Counter[str] = Counter()
     pair.stop_stalls()
     for commands in (*wide_products(generator, pair.config), *cases):
-        expected = refusal(pair.config, commands)
+        expected = expected_fault(pair.config, commands)
         if expected is None:
             continue
         _require(pair.rtl, commands, expected)

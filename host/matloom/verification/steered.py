@@ -11,8 +11,13 @@ from matloom.coverage.coverage import Coverage
 from matloom.coverage.model import STALLS, CoverageGoal
 from matloom.coverage.points import Window, fields_reached
 from matloom.coverage.variants import flight_kind, smallest_instruction, variants
-from matloom.verification.instructions import Space, instruction_for_goal
-from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
+from matloom.verification.instructions import AddressRanges, instruction_for_goal
+from matloom.verification.random_programs import (
+    REGION_BYTES,
+    RandomProgram,
+    StreamDraw,
+    random_stream,
+)
 
 #: Maximum number of goals per stream.
 _MAX_GOALS = 24
@@ -32,7 +37,7 @@ _FAR_LENGTH = 600
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steered:
+class SteeredStream:
     """A random stream aimed at missing coverage points, and how external memory is to stall.
 
     `stall` is one of `STALLS`.
@@ -42,7 +47,7 @@ class Steered:
     stall: str
 
 
-def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
+def steered_streams(coverage: Coverage, seed: int) -> Iterator[SteeredStream]:
     """Yield streams that aim at the points missing in `coverage`, until none are missing.
 
     The caller runs each stream and adds it to `coverage` before it takes the next. Most streams aim
@@ -73,7 +78,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
                 stream = random_stream(number, coverage.config, _FAR_LENGTH, max_cycles=_SHORT)
             case _:
                 stream = random_stream(number, coverage.config)
-        yield Steered(stream=stream, stall=stall)
+        yield SteeredStream(stream=stream, stall=stall)
 
 
 def _stream_for_points(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
@@ -110,7 +115,7 @@ def _stream_of_pairs(seed: int, coverage: Coverage, points: list[str]) -> Random
     return _SteeredDraw(seed, config).stream_of_pairs(pairs)
 
 
-class _SteeredDraw(Draw):
+class _SteeredDraw(StreamDraw):
     """Draws one random stream that contains instructions for given coverage goals."""
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
@@ -119,7 +124,7 @@ class _SteeredDraw(Draw):
         self._fetches = self.random.random() < 0.7
         if not self._fetches:
             size = config.spad_bytes
-            self.space = Space(
+            self.space = AddressRanges(
                 config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
             )
 

@@ -20,7 +20,7 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
 from matloom.tuner.moves import Move, apply_move, for_equal_stages
-from matloom.tuner.search import Best, Tuning
+from matloom.tuner.search import RatedChoices, Tuning
 from matloom.tuner.study import Cost, Trial, cost_of, new_study, runs_of, segment_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import processes
@@ -166,7 +166,7 @@ def test_after_a_first_call_that_is_too_slow_faster_ones_come_next(study, monkey
     chip = {0: Cost(1000, 1000), 999: Cost(1010, 600), 990: Cost(1001, 620)}
     monkeypatch.setattr(tuner, "count_cycles", lambda first: chip[first])
     monkeypatch.setattr(tuner, "_program", lambda study, bests: bests[0].cost.first if bests else 0)
-    bests = [[Best(choices=choices, cost=cost)] for cost in predicted]
+    bests = [[RatedChoices(choices=choices, cost=cost)] for cost in predicted]
     found = tuner._measure(study, bests, 2, 0, lambda text: None)
     assert found.winner.after == found.after == Cost(1001, 620)
 

@@ -21,7 +21,7 @@ from matloom.arch.isa import (
 )
 from matloom.arch.numerics import Rounding
 from matloom.device.open import open_device
-from matloom.verification.instructions import Space, random_instruction
+from matloom.verification.instructions import AddressRanges, random_instruction
 from matloom.verification.random_programs import clear_state, random_stream, random_streams
 from support.configs import WIDEST, random_config
 
@@ -39,7 +39,7 @@ def drawn(config, count, region_bytes, max_cycles):
     generator = random.Random(0)
     size, regions = config.spad_bytes, dict.fromkeys(Region, region_bytes)
     spaces = [
-        Space(config=config, regions=regions, fetched=fetched, results=results)
+        AddressRanges(config=config, regions=regions, fetched=fetched, results=results)
         for fetched, results in (
             ((0, size // 2), (size // 2, size)),
             ((size // 2, size), (0, size // 2)),

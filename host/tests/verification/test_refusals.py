@@ -14,7 +14,7 @@ from matloom.verification.pair import MEMORY_BYTES, MismatchError, Pair
 from matloom.verification.refusals import (
     altered_instructions,
     check_refusals,
-    refusal,
+    expected_fault,
     wide_products,
 )
 
@@ -45,7 +45,7 @@ def test_every_bit_of_every_opcode_is_changed():
 
 
 def test_causes_are_of_every_kind_that_one_instruction_can_have():
-    causes = {record[0] for record in (refusal(NANO, each) for each in cases(2)) if record}
+    causes = {record[0] for record in (expected_fault(NANO, each) for each in cases(2)) if record}
     assert causes >= {
         *(Fault.ILLEGAL_FIELD, Fault.READ_ONLY_REGION, Fault.DEPENDENCY),
         *(Fault.DRAM_RANGE, Fault.SPAD_RANGE, Fault.ACC_RANGE),
@@ -65,7 +65,7 @@ def test_products_exceed_a_word_and_their_low_bits_do_not_show_it(seed):
             least, room = Fault.DRAM_RANGE, 8192
         assert product >= 1 << 32
         assert product % (1 << 32) < room
-        assert refusal(NANO, commands)[0] is least
+        assert expected_fault(NANO, commands)[0] is least
 
 
 def test_the_chip_refuses_what_the_model_refuses(pair):
@@ -74,10 +74,10 @@ def test_the_chip_refuses_what_the_model_refuses(pair):
 
 def test_a_record_with_another_address_is_noticed(pair, monkeypatch):
     def other(config, commands):
-        record = refusal(config, commands)
+        record = expected_fault(config, commands)
         return record and (*record[:3], record[3] ^ 1)
 
-    monkeypatch.setattr(refusals, "refusal", other)
+    monkeypatch.setattr(refusals, "expected_fault", other)
     with pytest.raises(MismatchError, match="on the chip"):
         check_refusals(pair, 4, 20)
 
@@ -85,7 +85,7 @@ def test_a_record_with_another_address_is_noticed(pair, monkeypatch):
 def test_a_missed_refusal_is_noticed(pair, monkeypatch):
     """As if a check looked at fewer bits."""
     monkeypatch.setattr(
-        refusals, "refusal", lambda config, commands: (Fault.ILLEGAL_FIELD, Opcode.END, 0, 0)
+        refusals, "expected_fault", lambda config, commands: (Fault.ILLEGAL_FIELD, Opcode.END, 0, 0)
     )
     monkeypatch.setattr(
         refusals, "wide_products", lambda *_given: [bytes([Opcode.END]) + bytes(15)]
