@@ -70,7 +70,7 @@ def test_without_waves_a_check_runs_once(monkeypatch):
     ran = []
     monkeypatch.setitem(replays.CHECKS, "layers", check)
     monkeypatch.setattr(replays, "_Traced", Chip)
-    monkeypatch.setattr(replays.Pair, "of", lambda chip, config: None)
+    monkeypatch.setattr(replays.Pair, "start", lambda chip, config: None)
     with pytest.raises(MismatchError):
         replays.replay(NANO, replays.Replay.parse("layers:7"), None, lambda line: None)
     assert ran == [7, "closed"]

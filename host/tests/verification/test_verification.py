@@ -380,7 +380,7 @@ def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
     run.verification.source = "my chip.json"
     chip = SimpleNamespace(coverage=None, count=lambda: None)
     monkeypatch.setattr(streams, "open_chip", lambda config, seed: chip)
-    monkeypatch.setattr(streams.Pair, "of", lambda chip, config: None)
+    monkeypatch.setattr(streams.Pair, "start", lambda chip, config: None)
     campaign._run_streams(run, HERE, step)
     assert (step.verdict, step.detail) == (FAILED, "MismatchError: external memory differs")
     assert step.lines[-1].endswith("MismatchError: external memory differs")
