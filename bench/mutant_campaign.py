@@ -87,7 +87,10 @@ class Campaign:
     def _survivors(
         self, end: float, untried: str = ""
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield number, name and record of each survivor, until time is up."""
+        """Yield number, name and record of each mutant that nothing noticed, until time is up.
+
+        Mutants whose record has the key `untried` are skipped.
+        """
         for number, mutant in enumerate(self.mutants, start=1):
             item = self.verdicts.get(mutant, {"verdict": ""})
             if time.monotonic() > end:

@@ -163,7 +163,7 @@ class Campaign:
             yield outcome
 
     def _limit(self, files: Iterable[str]) -> int:
-        """Return the time limit of test files on a mutant, in seconds: some times the usual time.
+        """Return the time limit in seconds of test files on a mutant, from their time without one.
 
         Files without a known time are run on the original first.
         """

@@ -52,7 +52,7 @@ def test_no_signal_is_a_keyword(nano):
 
 
 def test_verilog_is_documented(nano):
-    """Header, template, attributes, and a sentence for each component's module."""
+    """The Verilog has a header, an instance template, attributes, and a sentence per module."""
     head = nano.verilog[: nano.verilog.index("module ")]
     assert f"digest {PRESETS['nano'].digest:08x}, interface version {INTERFACE_VERSION}" in head
     assert "synchronous, active high" in head
@@ -115,7 +115,7 @@ def test_slang_reports_no_warnings_of_other_presets(other):
 
 @pytest.mark.slow
 def test_yosys_finds_no_fault(nano, tmp_path):
-    """No missing or multiple modules, wires or drivers, and no combinational loops."""
+    """Yosys finds no missing or multiple modules, wires or drivers, and no combinational loops."""
     try:
         yosys = find(YOSYS)
     except FlowError as error:

@@ -70,7 +70,7 @@ class Legality(wiring.Component):
         return m
 
     def _register_faults(self, m: Module, opcode: Opcode) -> Signal:
-        """Return a register with a bit for each group of `_FAULTS` faults of an opcode.
+        """Return a register of fault flags of an opcode, one flag for each `_FAULTS` of its faults.
 
         The register shortens paths, because the bits of an instruction are far apart.
         """

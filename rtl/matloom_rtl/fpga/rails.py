@@ -39,7 +39,7 @@ _PROBE = """\
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """A register: the logic has the ports `<prefix>_now`, its output, and `<prefix>_next`."""
+    """A register; `<prefix>_now` is its value, an input of the logic, `<prefix>_next` the next."""
 
     prefix: str
     name: str

@@ -12,8 +12,10 @@ class UncheckedFIFO(wiring.Component):
     """FIFO without overflow and underflow protection.
 
     The writer must know that there is room. No gate precedes the memory, and the fill level is not
-    shown. Latency: an item can be taken in the cycle
-    after it was written. Throughput: one write and one read per cycle. Reset discards the items.
+    shown.
+
+    Latency: an item can be taken in the cycle after it was written. Throughput: one write and one
+    read per cycle. Reset discards the items.
 
     Parameters
     ----------

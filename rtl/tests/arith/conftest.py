@@ -48,7 +48,10 @@ class Numbers:
         return np.concatenate([self.corners, self._generator.integers(0, 2**32, count)])
 
     def pairs(self, count):
-        """Return all pairs of corners, then two of anything, of what cancels, of near ties."""
+        """Return pairs of fp32 patterns: all pairs of corner cases, then random pairs.
+
+        Among the random ones are pairs that cancel, and pairs whose sums are nearly halfway.
+        """
         generator = self._generator
         a, b = generator.integers(0, 2**32, (2, count))
         near = (a ^ 1 << 31) & (511 << 23) | b & 0x7FFFFF

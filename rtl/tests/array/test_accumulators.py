@@ -200,7 +200,7 @@ def test_random_requests(name, rates):
 
 
 def test_entry_is_updated_every_fourth_cycle():
-    """The shortest interval allowed, for each initiator, read back immediately."""
+    """Updates at the shortest interval allowed all count, from either initiator."""
     bench = Bench(PRESETS["nano"])
 
     async def drive(ctx):
@@ -241,7 +241,7 @@ def test_maximum_replaces_without_add():
 
 
 def test_maximum_stores_the_larger_or_nothing():
-    """Equal and adjacent numbers, both signs, the ends of 17 bits; several steps on one entry."""
+    """Maxima are right for equal and adjacent numbers, both signs, and the limits of 17 bits."""
     bench = Bench(PRESETS["nano"])
     ends = [-(2**16), -(2**16) + 1, -129, -128, -1, 0, 1, 127, 2**15, 2**16 - 1]
     pairs = [(old, new) for old in ends for new in ends]
@@ -280,7 +280,7 @@ def test_without_maxima():
 
 
 def test_reset_midway():
-    """Entries stay; an update in progress is dropped, and later ones are exact."""
+    """A reset keeps entries and drops an update in progress; later updates are exact."""
     bench = Bench(PRESETS["nano"])
     reset = Signal()
     rng = np.random.default_rng(2)
@@ -307,7 +307,7 @@ def test_reset_midway():
 
 
 def test_floating_point_sums(seed):
-    """Sums and updates of both kinds, in sequence and in parallel in both banks."""
+    """Integer and floating-point updates mix, in sequence and in parallel in both banks."""
     rng, columns = np.random.default_rng(seed), FLOAT.columns
     dut, half, latency = Accumulators(FLOAT), FLOAT.acc_entries // 2, FLOAT.acc_update_latency
     entries = np.zeros((2, columns), np.int64)

@@ -371,7 +371,7 @@ def test_short_steps_wait_for_weights_only():
 
 
 def test_cycles_between_updates_are_not_setup():
-    """Steps of one vector, repeated weights: all but the first cycle of a step is such a cycle."""
+    """In steps of one vector, all cycles but the first count as waiting for sums, not as setup."""
     short = PLAIN | {"width": 1, "height": 1, "weights_fixed": 1}
     again = short | {"accumulate": 1, "oc_blocks": 1}
     spad, entries, _timestamps, causes = run([short, again])
@@ -404,7 +404,7 @@ def test_waits_are_named_after_their_unit():
 
 @pytest.mark.slow
 def test_modes_follow_each_other_without_a_gap():
-    """A pair of output blocks takes the vectors of one, in any order of modes."""
+    """Modes alternate without idle cycles; a narrow mode takes two output blocks per vector."""
     commands = [
         PLAIN
         | {"mode": mode, "acc_addr": address, "timestamp": timestamp, "accumulate": accumulate}
@@ -521,7 +521,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
 @pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks", "wide"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):
-    """Dense and sliding instructions, also adding to the sums of earlier ones."""
+    """Random dense and sliding instructions give the defined sums, also when they accumulate."""
     generator = random.Random(seed + int(10 * refuse))
     config = SHAPES[name]
     commands = []

@@ -105,6 +105,9 @@ def test_sums(name, seed):
 
 
 def test_latency():
-    """Unpack 2, operands 1, product 5 or 2, seven per level, one per additional group."""
+    """The latency is the sum of unpacking (2), operands (1), product (5 or 2) and adder tree.
+
+    A level of the tree takes seven cycles; each broadcast group but the first adds one.
+    """
     latencies = {name: FloatColumns.latency_of(config) for name, config in CONFIGS.items()}
     assert latencies == {"one": 5, "two": 18, "four": 23, "bytes": 12}

@@ -253,7 +253,7 @@ def test_stalled_either_side(seed, gaps, stalls):
 
 
 def test_an_entry_is_never_revisited_too_early(seed):
-    """Short steps and accumulating commands give the accumulators time to write."""
+    """Vectors of the same entry are far enough apart in short steps and accumulating commands."""
     single = PLAIN | {"width": 1, "height": 1, "oc_blocks": 1}
     commands = [single, single | {"accumulate": 1}, single | {"accumulate": 1, "width": 2}]
     commands.append(commands[-1] | {"window": 1, "out_width": 2, "out_height": 1})
@@ -270,7 +270,7 @@ def test_an_entry_is_never_revisited_too_early(seed):
 
 @pytest.mark.parametrize("idle", [1, 2, 7])
 def test_idle_inputs_are_ignored(idle):
-    """Accumulating commands with short and long steps, each after the walk was idle."""
+    """Instructions are walked as defined after any number of idle cycles."""
     dut, seen = Walk(CONFIG), []
     short = PLAIN | {"accumulate": 1, "width": 1, "height": 1, "oc_blocks": 1}
     commands = [short, PLAIN | {"accumulate": 1, "kernel_rows": 1}, short, PLAIN]
@@ -325,7 +325,7 @@ def test_lines_are_of_three_vectors_or_more():
 
 @pytest.mark.parametrize("row", [0, 1, 1023, 1024, 2047, 2048, 4092])
 def test_every_bit_of_rows_and_addresses(row):
-    """Rows up to the largest of an EXEC, with a pitch that uses all 20 bits."""
+    """Addresses are right up to the largest row of an EXEC, with a pitch that uses all 20 bits."""
     command = PLAIN | {
         **{"input_rows": 4095, "first_row": row, "input_pitch": 2**20 - 3, "first_byte": 1},
         **{"input_addr": 2**24 - 5, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
@@ -337,7 +337,7 @@ def test_every_bit_of_rows_and_addresses(row):
 
 @pytest.mark.parametrize("step", ["x_step", "kernel_col_step", "oc_step", "y_step"])
 def test_positions_beyond_the_input_do_not_wrap(step):
-    """Steps add up to many times the range of a position's bits."""
+    """Positions stay beyond the input even if steps add up to many times their range."""
     count = {"x_step": "width", "kernel_col_step": "kernel_cols", "oc_step": "oc_blocks"}
     command = PLAIN | {
         **{"width": 1, "height": 1, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},

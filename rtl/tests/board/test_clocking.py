@@ -43,7 +43,7 @@ def test_a_lost_lock_resets_again(gone):
 
 
 def test_a_clock_twice_as_fast():
-    """25 / 3 * 68 = 566.67; an eighth and a quarter, of which half is two of its cycles."""
+    """With a gear of 2 the oscillator (25 MHz / 3 * 68) is divided by a multiple of four."""
     pll = pll_for("ecp5", 25_000_000, 71_000_000, gear=2)
     assert (pll.oscillator_hz, pll.output_divider) == (Fraction(1_700_000_000, 3), 8)
     # Without it there is a nearer one, whose divider has no quarter: 25 / 2 * 17 / 3.

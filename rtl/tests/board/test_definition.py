@@ -44,7 +44,7 @@ def test_board_is_sound(name):
 
 
 def test_the_pins_of_the_ulx3s():
-    """From the board's schematics: the oscillator, and the two wires of the FT231X."""
+    """The oscillator's pin and those of the FT231X are as in the board's schematics."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     text = constraints(load_board("ulx3s-85f"), "ecp5")
     for port, site in (("clk", "G2"), ("uart_rx", "M1"), ("uart_tx", "L4")):
@@ -153,7 +153,7 @@ def test_mistakes_in_the_sites_of_an_sdram(old, new, message, tmp_path):
 
 
 def test_the_sdram_of_the_tang_nano():
-    """Ends of each vector, from Apicula's doc/sdram.md."""
+    """The SDRAM's first and last pin of each bus are as in Apicula's doc/sdram.md."""
     board = load_board("tang-nano-20k")
     assert board.memory.bytes == 8 << 20
     found = {port: place for port, place in port_sites(board).items() if port.startswith("sdram")}
@@ -166,7 +166,7 @@ def test_the_sdram_of_the_tang_nano():
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
 def test_the_sdram_of_the_ulx3s(name):
-    """Ends of each vector, from the board's schematics; active-low pins are marked."""
+    """The SDRAM's first and last pin of each bus are as in the board's schematics."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board(name)
     assert board.memory.bytes == 32 << 20
@@ -179,7 +179,10 @@ def test_the_sdram_of_the_ulx3s(name):
 
 
 def test_the_sdrams_of_the_colorlight():
-    """Ends of each vector, from hardware_V7.0.md of q3k/chubby75; CKE, CS, DQM have no pins."""
+    """The first and last pin of each bus are as in hardware_V7.0.md of q3k/chubby75.
+
+    CKE, CS and DQM have no pins.
+    """
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board("colorlight-5a75b")
     assert board.memory.bytes == 4 << 20
@@ -313,7 +316,7 @@ def test_a_memory_that_cannot_be_as_fast(tmp_path, name, old, new, message):
 
 
 def test_a_memory_that_cannot_be_worked_out():
-    """A message without a traceback, for a missing board and an unknown one."""
+    """A missing board and an unknown one give a message without a traceback."""
     command = [sys.executable, "-m", "matloom_rtl.board.external"]
     for words, message in (([], "usage: "), (["ulx4m"], "matloom: ")):
         done = subprocess.run([*command, *words], capture_output=True, text=True)
@@ -419,7 +422,7 @@ def test_network_cycles_of_a_report_match_its_board(path):
 
 
 def test_commands_of_the_page_name_the_engine_of_a_board():
-    """A program for another engine is refused by the board."""
+    """Every `--config` in docs/boards.md is a board's engine, as boards refuse other programs."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "boards.md").read_text()
     boards = [load_board(name) for name in board_names()]
     engines = {each.config for board in boards for each in (board, board.with_processor())}

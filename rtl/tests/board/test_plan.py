@@ -78,7 +78,7 @@ def assert_early(text, clock, early):
 
 @pytest.mark.slow
 def test_an_sdram_has_a_register_at_each_pin():
-    """Two registers and a buffer per data pin, and a clock that is early by a PLL step."""
+    """Each data pin has two registers and a buffer, and the clock is early by a step of the PLL."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     text = make_plan(load_board("ulx3s-25f"), LEAST).verilog
     cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}

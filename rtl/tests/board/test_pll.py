@@ -65,7 +65,7 @@ def test_nothing_is_nearer(family, input_hz):
 
 
 def test_nothing_is_nearer_on_an_artix():
-    """Its PLL takes its feedback from the oscillator."""
+    """No setting of an Artix's PLL, with feedback from its oscillator, is nearer to the target."""
     rules, clocks = XC7_RULES, set()
     detectors = [Fraction(100_000_000, divide) for divide in range(1, 6)]
     for detector, multiply, after in product(detectors, range(2, 65), range(1, 129)):

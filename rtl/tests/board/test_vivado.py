@@ -27,7 +27,7 @@ def project():
 
 @pytest.mark.slow
 def test_pins_by_the_schematics(project):
-    """The oscillator, and the two wires of the FT2232H; its output drives A9."""
+    """The pins of the oscillator and the FT2232H are as in the schematics; its output drives A9."""
     text = project.files["pins.xdc"]
     for port, site in (("clk", "E3"), ("uart_rx", "A9"), ("uart_tx", "D10")):
         assert f"{{PACKAGE_PIN {site} IOSTANDARD LVCMOS33}} [get_ports {{{port}}}]" in text

@@ -139,7 +139,7 @@ def huge(**values):
 
 
 def test_products_that_wrap():
-    """Ends that are legal modulo 2**32, and modulo every power of two from 2**24 to 2**48."""
+    """Ends beyond memory are refused, even if they are legal modulo a power of two up to 2**48."""
     steps = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
     shapes = [
         {"oc_blocks": 2048, "kernel_rows": 128, "kernel_cols": 128, "blocks": 2048},

@@ -412,7 +412,7 @@ class Times(list):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("limit", "status"), [(30, FAULT), (2000, DONE), (0, DONE)])
 def test_an_instruction_that_takes_too_long_is_named_by_its_number(limit, status):
-    """The fourth LOAD takes 300 cycles, all with progress."""
+    """The fault names the fourth LOAD, which takes 300 cycles with constant progress."""
     bench = LimitedBench([GOOD] * 6 + [END], longest=400)
     bench.units[Opcode.LOAD]._random = Times([20, 20, 20, 300, 20, 20])
 
@@ -609,7 +609,7 @@ class ParityBench(Bench):
     ],
 )
 def test_wrong_parity_names_unit_memory_and_the_oldest_instruction(memory, port, unit, bit):
-    """Two LOADs and the unit's first instruction have completed; its second is running."""
+    """The fault names the unit's second instruction, which runs when the parity error is found."""
     reader = Instruction(unit, READERS[unit])
     bench = ParityBench([GOOD, GOOD, reader, reader, reader, END], longest=400)
     bench.units[Opcode.LOAD]._random = Times([20, 20])

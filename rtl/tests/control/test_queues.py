@@ -68,7 +68,7 @@ def test_a_stalled_instruction_passes_unchanged(unit):
     ("depth", "unread", "bits"), [(1, 7, 8), (2, 7, 8), (4, 15, 8), (8, 31, 8), (32, 127, 9)]
 )
 def test_numbers_are_wide_enough_for_what_the_memory_holds(depth, unread, bits):
-    """A memory of 16 words or more: two words per instruction, except for the first."""
+    """Counts are wide enough for all instructions issued before one of two words is read."""
     config = dataclasses.replace(CONFIG, queue_depth=depth)
     assert max_issued_before_read(config, 2) == unread
     assert count_bits(config) == bits

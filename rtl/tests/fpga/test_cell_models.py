@@ -240,7 +240,7 @@ endmodule
 @pytest.mark.slow
 @pytest.mark.parametrize("b", ["18'd131071", "18'h20000", "18'h3ffff", "18'h15555"])
 def test_products_of_all_signs(tmp_path, b):
-    """Proven for every A, with values of B that use each row of the product."""
+    """Prove products for every A, with values of B that use each row of the product."""
     wires = ", ".join([ports("A", "a", 18), ports("B", "b", 18), ports("P", "p", 36)])
     text = ECP5_BLOCKS["MULT18X18D"] + PRODUCT.format(b=b, ports=wires)
     script = "hierarchy -top top; proc; flatten; opt; sat -verify -prove good 1 top"
@@ -264,7 +264,7 @@ endmodule
     [("registered_product_s8s8_16", (8, 8, 16)), ("registered_product_u16u16_32", (16, 16, 32))],
 )
 def test_blocks_multiply_as_the_registers_of_the_chip(tmp_path, name, bits):
-    """By induction over cycles, for every A and the highest bit of B."""
+    """Prove by induction over cycles that products are equal, for every A and B's highest bit."""
     a, b, p = bits
     found = [
         re.search(rf"module {name} .*?endmodule", text, re.DOTALL)[0]

@@ -72,7 +72,7 @@ def test_faults_are_seen(fault, body, tmp_path):
 
 
 def test_faults_of_the_mapped_netlist_are_seen(tmp_path, monkeypatch):
-    """Yosys reports them in a file."""
+    """Conflicting drivers that Yosys reports in its file check.txt are returned."""
 
     def pretend(_command, folder, *_names):
         (folder / "stat.json").write_text('{"design": {"num_cells_by_type": {}}}')

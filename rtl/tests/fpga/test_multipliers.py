@@ -61,7 +61,7 @@ def test_selection_names_the_products_of_the_first_columns():
 @pytest.mark.slow
 @needs_yosys
 def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
-    """Proven for every A, with values of B that use each row of the product."""
+    """Prove products for every A, with values of B that use each row of the product."""
     constants = "n == 0 ? 8'sd127 : n == 1 ? -8'sd128 : n == 2 ? -8'sd1 : 8'sd85"
     (tmp_path / "same.v").write_text(SOURCE.replace("{CONSTANTS}", constants))
     (tmp_path / "soft.v").write_text(SOFT_MULTIPLIER)
@@ -202,7 +202,7 @@ endmodule
     ],
 )
 def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
-    """Proven for every A, with values of B that use each row of the product."""
+    """Prove products for every A, with values of B that use each row of the product."""
     pattern = re.search(rf"module {name} .*?endmodule", REGISTERED_PRODUCT, re.DOTALL)[0]
     block = re.search(
         rf"module {name} .*?endmodule", REGISTERED_PRODUCT_BLOCKS["gowin"], re.DOTALL

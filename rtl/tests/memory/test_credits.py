@@ -66,7 +66,7 @@ def test_items_in_order(seed, latency, begins, takes):
 
 
 def test_one_item_a_cycle():
-    """From the first item on, with a pipeline three cycles shorter than the number of places."""
+    """One item passes per cycle if the pipeline is three cycles shorter than the queue."""
     for latency in (0, 4, PLACES - 3):
         taken = play(begins=1, takes=1, latency=latency)
         assert taken == list(range(latency + 1, 400))

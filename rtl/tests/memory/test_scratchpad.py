@@ -236,7 +236,7 @@ def test_random_accesses(name, rates):
     ("name", "groups"), [("nano", (0, 1, 2, 2)), ("wide bus", (0, 1, 2, 2)), ("nano", (0, 1, 0, 0))]
 )
 def test_readers_that_share(name, groups, rates):
-    """They are served one at a time, the first with priority, each at its latency."""
+    """Readers that share a unit are served one at a time, the first with priority."""
     bench = Bench(CONFIGS[name], groups=groups)
 
     async def drive(ctx):
@@ -278,7 +278,7 @@ def test_every_alignment(name):
 
 
 def test_write_is_visible_after_its_latency():
-    """Reads granted `SPAD_WRITE_LATENCY` cycles after writes, also across banks."""
+    """Reads granted `SPAD_WRITE_LATENCY` cycles after a write see it, also across banks."""
     bench = Bench(PRESETS["nano"])
     edge = bench.config.bank_bytes
 
@@ -344,7 +344,7 @@ def test_width_beyond_a_word(side):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["nano", "three rows"])
 def test_wrong_parity_is_reported_at_the_reading_port(name):
-    """Reported six cycles after the grant, for the first and last byte that each port reads."""
+    """Wrong parity of the first or last byte of a read is reported six cycles after the grant."""
     config = dataclasses.replace(CONFIGS[name], parity=1)
     bench = Bench(config)
     dut, word = bench.dut, config.word_bytes

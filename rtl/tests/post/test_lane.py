@@ -76,7 +76,7 @@ def test_values(seed, rounding, pre_shift):
 
 
 def test_ties_and_clamps():
-    """Halves of both signs at every right shift, between narrow limits."""
+    """Halves of both signs are rounded as defined at every right shift, and clamped."""
     items = [
         (sign * (2 * k + 1) << 1, 0, 2**30, -right)
         for sign in (1, -1)
@@ -92,7 +92,7 @@ def test_ties_and_clamps():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_words(seed, rounding):
-    """16-bit limits, full and narrower, and 8-bit limits in a 16-bit lane."""
+    """A lane of 16 bits clamps to full and narrower 16-bit limits, and to 8-bit limits."""
     generator = random.Random(seed)
     items = [draw(generator) for _ in range(300)]
     items += [(value, 0, 2**30, shift) for value in _CORNERS for shift in (1, 0, -1, -14, -16)]

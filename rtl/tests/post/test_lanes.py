@@ -184,7 +184,7 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("destination", Destination)
 def test_steady(seed, name, destination):
-    """A beat per cycle, and each result after its latency."""
+    """A beat enters in each cycle, and each result comes after its latency."""
     config, generator = CONFIGS[name], random.Random(seed)
     command, vectors = draw(generator, config, destination=destination)
     entered, completed = run(config, command, vectors, seed)

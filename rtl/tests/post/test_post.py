@@ -331,7 +331,7 @@ def test_vectors_at_full_rate(seed, name):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_fetched_ahead(seed, name):
-    """One cycle between blocks; between instructions only the latency of the lanes."""
+    """There is one idle cycle between blocks, and only the lanes' latency between instructions."""
     config = CONFIGS[name]
     fixed = {"tail": config.columns, "x_step": 3 * config.columns, "height": 1, "source_addr": 0}
     fixed |= {"source": Source.ACC, "destination": Destination.SPAD, "dest_addr": 1000}
@@ -396,7 +396,7 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
-    """Fills of any number of rows, in sequence and with look-ups in between."""
+    """A fill of any number of rows starts at entry 0, also after other fills and look-ups."""
     config = dataclasses.replace(CONFIGS[name], tables=tables)
     generator, rows = random.Random(seed), 256 // config.table_row_bytes
     looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
@@ -456,7 +456,7 @@ def draw_sum(generator, config, **fixed):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", RESULT_SUMS)
 def test_sums_of_results(seed, name):
-    """Sums and other instructions in turn, with refused grants and gaps between them."""
+    """Instructions with and without sums of results alternate, with refused grants and gaps."""
     config, generator = RESULT_SUMS[name], random.Random(seed)
     fixed = {"param_addr": PARAMETERS, "oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
     instructions = [fill(config, 2000)]
@@ -509,7 +509,7 @@ def draw_pooled(generator, config, **fixed):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", POOLING)
 def test_maxima_of_blocks(seed, name):
-    """Pooled and plain instructions in turn, with refused grants and gaps between them."""
+    """Pooled and plain instructions alternate, with refused grants and gaps between them."""
     config, generator = POOLING[name], random.Random(seed)
     fixed = {"param_addr": PARAMETERS, "oc_blocks": 2, "channel_bias": 1, "channel_scale": 1}
     instructions = [fill(config, 2000)]
@@ -564,7 +564,7 @@ def test_units_that_are_not_built(seed, tables, products):
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("source", Source)
 def test_words(seed, name, source):
-    """16-bit and 8-bit elements in turn, full vectors and partial ones."""
+    """Instructions with 16-bit and 8-bit elements alternate, with full and partial vectors."""
     config, generator = WORDS[name], random.Random(seed)
     for destination in Destination:
         fixed = {"source": source, "destination": destination, "param_addr": PARAMETERS}
@@ -611,7 +611,7 @@ def test_words_at_full_rate(seed, name, source):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
 def test_floats(seed, source, refuse):
-    """Elements of each format and of fp32, biased and limited, in successive instructions."""
+    """Successive instructions add a bias to elements of each format and of fp32, and limit them."""
     config, generator, noise = FLOATS, random.Random(seed), np.random.default_rng(seed)
     spad, _sums = initial_state(config, seed)
     normal = noise.standard_normal((config.acc_entries, config.columns)).astype(np.float32)

@@ -204,7 +204,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
 
 @pytest.mark.parametrize("kind", LATENCIES)
 def test_steady(seed, kind):
-    """The first vector after the latency, then one per cycle; for words, one in two cycles."""
+    """The first vector comes after the latency, then one per cycle, or in two cycles with words."""
     taken = run(kind, 40, seed)
     step = 2 if kind in OF_WORDS else 1
     assert taken == [LATENCIES[kind] + step * number for number in range(40)]

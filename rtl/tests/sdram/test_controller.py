@@ -181,7 +181,7 @@ def efficiency(bench):
     ],
 )
 def test_efficiency(case, reads, writes, least):
-    """Columns per SDRAM cycle in long transfers, from the first to the last, with refreshes."""
+    """Long transfers, with refreshes, reach at least `least` columns per SDRAM cycle."""
     width, size = case[2] // 8, 1 << 13
     bench = Bench(
         case,
@@ -209,7 +209,7 @@ def test_rows_open_while_columns_come_in_every_cycle():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[2], GEARED])
 def test_latency_of_an_open_row(case):
-    """As documented, for each CAS latency and each length of a beat."""
+    """The latency is as documented, for each CAS latency and each length of a beat."""
     bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
     asked, came = [], []
 

@@ -176,7 +176,7 @@ def bursts_at_random(chance, count, width, span):
     ("stall", "memory_stall", "latency"), [(0, 0, 12), (0.5, 0, 3), (0, 0.5, 12), (0.4, 0.4, 30)]
 )
 def test_random_strobes(bus_bits, stall, memory_stall, latency, seed):
-    """In a small memory with overlapping bursts: steady, stalled on either side, and on both."""
+    """Random bursts overlap in a small memory: steady, stalled on either side, and on both."""
     chance, width = random.Random(seed), bus_bits // 8
     parts = bench_of(
         bus_bits,
@@ -345,7 +345,7 @@ def test_reads_of_both_take_turns():
 
 
 def test_partial_beats_do_not_starve_reads():
-    """Memory accepts an address in six cycles, and all beats are partial."""
+    """Reads proceed though all beats are partial and memory accepts an address every six cycles."""
     dut, initiator, memory = bench_of(
         32,
         Rows,

@@ -127,7 +127,7 @@ def dispatches(unit: Dispatch) -> Claim:
 
 
 def _waits(m: Module, unit: Dispatch, flow: InstructionFlow) -> None:
-    """Claim the notes of an instruction: for each unit, whether it waits, and for which count."""
+    """Claim the waits that go with an instruction: for each unit, whether, and for which count."""
     queues = [getattr(unit, each.name.lower()) for each in UNITS]
     is_end = flow.head[:4] == Opcode.END.value
     for number, opcode in enumerate(UNITS):

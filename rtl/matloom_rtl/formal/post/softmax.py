@@ -117,7 +117,7 @@ def _assume_rules(m: Module, unit: Softmax, order: RowOrder, flags: list, done):
 
 
 def _largest(m: Module, whitebox: Whitebox, flags: list, given: list, parts) -> None:
-    """Claim the indices of the second and third pass: the row's largest byte minus the element."""
+    """Claim the index of each table look-up: the largest byte of the row minus the element."""
     n, memory, exponentials, within = parts
     unit = whitebox.unit
     ways, pause = unit._ways, unit.compare_pause(unit._ways)

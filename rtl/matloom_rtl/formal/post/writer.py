@@ -183,7 +183,7 @@ def _later(m: Module, name: str, value, bits: int = 1):
 
 
 def _entries(m: Module, unit: Writer, results: _Results, to_acc) -> None:
-    """Claim the requests to the accumulators, and the data that follow a cycle later."""
+    """Claim the requests to write results to accumulators, and their data a cycle later."""
     acc, wide = unit.acc, len(unit.acc.data)
     taken = _later(m, "entry_taken", acc.valid & acc.ready & results.mine)
     value = _later(m, "entry_value", results.value, wide)
