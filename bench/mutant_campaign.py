@@ -74,9 +74,9 @@ class Campaign:
                 **{"unit": unit_of(mutant), "verdict": verdict, "by": by},
                 "width": _WIDTH,
             }
-            self._tell(mutant, begin)
+            self._report_verdict(mutant, begin)
 
-    def _tell(self, mutant: str, begin: float) -> None:
+    def _report_verdict(self, mutant: str, begin: float) -> None:
         """Save the report, and print the verdict on a mutant and the time since `begin`."""
         write(self.report)
         item, seconds = self.verdicts[mutant], time.monotonic() - begin
@@ -106,7 +106,7 @@ class Campaign:
             begin = time.monotonic()
             by = what_noticed(self.config, self.library, number, _CHECKS_ALONE)
             item.update(width=_WIDTH, **({"verdict": STREAMS, "by": by} if by else {}))
-            self._tell(mutant, begin)
+            self._report_verdict(mutant, begin)
 
     def compare(self, end: float) -> None:
         """Check each survivor, once, for equivalence with the original netlist."""
@@ -114,7 +114,7 @@ class Campaign:
             begin = time.monotonic()
             same = is_equivalent(mutant, self.folder)
             item.update(compared=True, **({"verdict": EQUIVALENT} if same else {}))
-            self._tell(mutant, begin)
+            self._report_verdict(mutant, begin)
 
     def more_streams(self, end: float) -> None:
         """Run more streams on each survivor, once, until time is up."""
@@ -122,7 +122,7 @@ class Campaign:
             begin = time.monotonic()
             by = what_noticed(self.config, self.library, number, _MANY)
             item.update(more=True, **({"verdict": MORE_STREAMS, "by": by} if by else {}))
-            self._tell(mutant, begin)
+            self._report_verdict(mutant, begin)
 
     def claims(self, end: float, seconds: int) -> None:
         """Check survivors against the claims about their unit; again after claims have changed.
@@ -140,4 +140,4 @@ class Campaign:
                 mutant, self.folder, claims, self.folder / "proof", seconds
             )
             item.update(claims=tried, claims_of=of, **({"verdict": PROOFS, "by": by} if by else {}))
-            self._tell(mutant, begin)
+            self._report_verdict(mutant, begin)

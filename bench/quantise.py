@@ -135,7 +135,7 @@ class Case:
     subjects: Array | None = None
 
     @cached_property
-    def seen(self) -> Array:
+    def float_classes(self) -> Array:
         """Class that the float network finds for each view."""
         return classes_of(self.graph, self.views)
 
@@ -316,7 +316,7 @@ def agreement_on_views(case: Case, quantised: Graph) -> dict:
     if case.views is None or case.subjects is None:
         return {}
     found, count = classes_of(quantised, case.views), len(case.views)
-    same = int((case.seen == found).sum())
+    same = int((case.float_classes == found).sum())
     right = found == case.subjects[np.arange(count) % len(case.subjects)]
     return {
         "views": same / count,

@@ -68,7 +68,7 @@ class Shape:
         return network.graph(first_position(network, last))
 
     @property
-    def made(self) -> Map:
+    def output_map(self) -> Map:
         """Rows, columns and channels of the layer's output."""
         network, last = self.build(1)
         rows, columns, channels = network.tensors[last].shape[1:]

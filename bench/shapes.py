@@ -50,7 +50,7 @@ def run(shape: Shape, copies: int) -> dict[str, int]:
 
 def measure(shape: Shape) -> dict[str, Any]:
     """Return the cycles of a layer, its rate, and the longest wait of the array."""
-    made = shape.made
+    made = shape.output_map
     fewer, more = (1, 3) if made == shape.map else (0, 1)
     few, many = run(shape, fewer), run(shape, more)
     cost = {name: (many[name] - few[name]) // (more - fewer) for name in many}

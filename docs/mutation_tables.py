@@ -68,11 +68,11 @@ def _netlist_mutants() -> str:
     return text_table(["unit", *headings, "equivalent", "no difference", "score"], rows)
 
 
-def _interval(found: int, of: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of the share ``found / of``."""
+def _interval(noticed: int, total: int) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of the share ``noticed / total``."""
     z = 1.96
-    middle = (found + z * z / 2) / (of + z * z)
-    half = z / (of + z * z) * (found * (of - found) / of + z * z / 4) ** 0.5
+    middle = (noticed + z * z / 2) / (total + z * z)
+    half = z / (total + z * z) * (noticed * (total - noticed) / total + z * z / 4) ** 0.5
     return middle - half, middle + half
 
 

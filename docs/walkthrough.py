@@ -97,7 +97,7 @@ def _meanings(instruction: Instruction) -> str:
     return _table((instruction.opcode.name, "value", "meaning"), rows)
 
 
-def _of(opcode: Opcode) -> list[Instruction]:
+def _instructions_of(opcode: Opcode) -> list[Instruction]:
     return [item for item in instructions() if item.opcode is opcode]
 
 
@@ -145,7 +145,7 @@ def _cycles() -> str:
             (
                 "first",
                 len(instructions()),
-                len(_of(Opcode.LOAD)),
+                len(_instructions_of(Opcode.LOAD)),
                 f"{step.predicted_cycles:,}",
                 f"{program.utilisation(step.predicted_cycles):.3f}",
             ),
@@ -170,8 +170,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "walk loop nest": _loop_nest,
     "walk tiles": _tiles,
     "walk commands": _commands,
-    "walk exec": lambda: _meanings(_of(Opcode.EXEC)[0]),
-    "walk post": lambda: _meanings(_of(Opcode.POST)[0]),
-    "walk store": lambda: _meanings(_of(Opcode.STORE)[0]),
+    "walk exec": lambda: _meanings(_instructions_of(Opcode.EXEC)[0]),
+    "walk post": lambda: _meanings(_instructions_of(Opcode.POST)[0]),
+    "walk store": lambda: _meanings(_instructions_of(Opcode.STORE)[0]),
     "walk cycles": _cycles,
 }

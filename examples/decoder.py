@@ -90,33 +90,33 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def forward(given: Parameters, numbers: np.ndarray) -> tuple[np.ndarray, list]:
+def forward(parameters: Parameters, numbers: np.ndarray) -> tuple[np.ndarray, list]:
     """Return logits of each next letter, and the intermediate results that `gradients` needs.
 
     `numbers` (n, letters) are the indices of letters in `LETTERS`.
     """
-    x, kept, places = given["embed"][numbers], [], band(numbers.shape[1])
+    x, kept, places = parameters["embed"][numbers], [], band(numbers.shape[1])
     for block in range(BLOCKS):
-        q, k, v = (heads(x @ given[f"{name}{block}"]) for name in "qkv")
+        q, k, v = (heads(x @ parameters[f"{name}{block}"]) for name in "qkv")
         k, v = with_empty_cache(k), with_empty_cache(v)
-        scores = (q @ k.swapaxes(2, 3))[..., *places] + given[f"near{block}"][:, None]
+        scores = (q @ k.swapaxes(2, 3))[..., *places] + parameters[f"near{block}"][:, None]
         shares = np.zeros((*q.shape[:3], k.shape[2]))
         shares[..., *places] = softmax(scores)
         mixed = join_heads(shares @ v)
-        middle = x + mixed @ given[f"o{block}"]
-        hidden = np.maximum(middle @ given[f"up{block}"], 0)
+        middle = x + mixed @ parameters[f"o{block}"]
+        hidden = np.maximum(middle @ parameters[f"up{block}"], 0)
         kept.append((x, q, k, v, shares, mixed, middle, hidden))
-        x = middle + hidden @ given[f"down{block}"]
-    return x @ given["letters"], [*kept, x]
+        x = middle + hidden @ parameters[f"down{block}"]
+    return x @ parameters["letters"], [*kept, x]
 
 
-def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters]:
+def gradients(parameters: Parameters, numbers: np.ndarray) -> tuple[float, Parameters]:
     """Return the mean cross-entropy and the gradients of all parameters, by name.
 
     `numbers` (n, letters + 1) are texts; each letter is predicted from those before it.
     """
     numbers, wanted = numbers[:, :-1], numbers[:, 1:]
-    logits, (*kept, last) = forward(given, numbers)
+    logits, (*kept, last) = forward(parameters, numbers)
     error = softmax(logits)
     right = np.take_along_axis(error, wanted[..., None], 2)
     loss = float(-np.log(right + 1e-9).mean())
@@ -130,7 +130,7 @@ def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters
         found[name] = inputs.reshape(-1, inputs.shape[-1]).T @ outputs.reshape(
             -1, outputs.shape[-1]
         )
-        return outputs @ given[name].T
+        return outputs @ parameters[name].T
 
     x_error = through("letters", last, error)
     for block in reversed(range(BLOCKS)):
@@ -152,7 +152,7 @@ def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters
             + through(f"k{block}", x, k_error)
             + through(f"v{block}", x, v_error)
         )
-    found["embed"] = np.zeros_like(given["embed"])
+    found["embed"] = np.zeros_like(parameters["embed"])
     np.add.at(found["embed"], numbers, x_error)
     return loss, found
 
@@ -160,28 +160,30 @@ def gradients(given: Parameters, numbers: np.ndarray) -> tuple[float, Parameters
 def train(steps: int) -> tuple[float, Parameters]:
     """Return the last loss and the parameters, trained with Adam, whose rate falls to zero."""
     generator, loss = np.random.default_rng(0), 0.0
-    given = initial(generator)
-    mean, square = ({name: np.zeros_like(each) for name, each in given.items()} for _ in range(2))
+    parameters = initial(generator)
+    mean, square = (
+        {name: np.zeros_like(each) for name, each in parameters.items()} for _ in range(2)
+    )
     for step in range(steps):
         starts = generator.integers(0, len(NUMBERS) - LENGTH, BATCH)[:, None]
-        loss, found = gradients(given, NUMBERS[starts + np.arange(LENGTH + 1)])
+        loss, found = gradients(parameters, NUMBERS[starts + np.arange(LENGTH + 1)])
         rate = RATE * min(1, step / 20) * (1 - step / steps)
         for name, gradient in found.items():
             mean[name] += 0.1 * (gradient - mean[name])
             square[name] += 0.01 * (gradient**2 - square[name])
             unbiased = mean[name] / (1 - 0.9 ** (step + 1))
             size = np.sqrt(square[name] / (1 - 0.99 ** (step + 1))) + 1e-8
-            given[name] = given[name] - rate * unbiased / size
-    return loss, given
+            parameters[name] = parameters[name] - rate * unbiased / size
+    return loss, parameters
 
 
-def network(given: Parameters) -> Graph:
+def network(parameters: Parameters) -> Graph:
     """Return the network of one letter as a graph of float32; the cache is in its variables."""
     builder = GraphBuilder("decoder")
 
     def dense(source: int, name: str, activation: Activation = Activation.NONE) -> int:
-        matrix = builder.constant(np.ascontiguousarray(given[name].T, np.float32), name=name)
-        bias = builder.constant(np.zeros(given[name].shape[1], np.float32))
+        matrix = builder.constant(np.ascontiguousarray(parameters[name].T, np.float32), name=name)
+        bias = builder.constant(np.zeros(parameters[name].shape[1], np.float32))
         kept = FullyConnected(activation=activation)
         return builder.add(Op.FULLY_CONNECTED, [source, matrix, bias], kept)
 
@@ -211,7 +213,7 @@ def network(given: Parameters) -> Graph:
         q, k, v = (dense(x, f"{name}{block}") for name in "qkv")
         keys, values = last_values(f"keys{block}", k), last_values(f"values{block}", v)
         scores = reshape(product(keys, reshape(q, HEADS, DEPTH, 1)), HEADS, 1, SEEN)
-        near = builder.constant(np.float32(given[f"near{block}"])[:, None])
+        near = builder.constant(np.float32(parameters[f"near{block}"])[:, None])
         shares = builder.add(Op.SOFTMAX, [add(scores, near)], Softmax(beta=1.0))
         x = add(x, dense(reshape(product(shares, values), 1, WIDTH), f"o{block}"))
         x = add(x, dense(dense(x, f"up{block}", Activation.RELU), f"down{block}"))
@@ -228,10 +230,10 @@ def network(given: Parameters) -> Graph:
 def main(device: str, config: str, steps: int, prompt: str, count: int, megahertz: float) -> None:
     """Train, quantise, and write letters that follow a prompt."""
     started = time.process_time()
-    loss, given = train(steps)
+    loss, parameters = train(steps)
     print(f"trained in {time.process_time() - started:.0f} s: {loss:.3f} nats a letter")
     texts = np.eye(len(LETTERS), dtype=np.float32)[NUMBERS[: 4 * SEEN]]
-    quantised = matloom.quantise(network(given), texts[:, None], calibration="minmax")
+    quantised = matloom.quantise(network(parameters), texts[:, None], calibration="minmax")
     with matloom.load(quantised.graph, device=device, config=config) as session:
         text, cycles = prompt, []
         for place in range(len(prompt) + count - 1):
@@ -244,7 +246,7 @@ def main(device: str, config: str, steps: int, prompt: str, count: int, megahert
         print(session.report())
         speed = megahertz * 1e6 / cycles[-1]
         print(f"{cycles[-1]:,} cycles a letter: {speed:,.0f} letters/s at {megahertz:g} MHz")
-        weights = sum(each.size for name, each in given.items() if "near" not in name)
+        weights = sum(each.size for name, each in parameters.items() if "near" not in name)
         bound = weights // session.program.config.bus_bytes
         print(f"{weights:,} bytes of weights take the bus {bound:,} cycles, where they do not stay")
 

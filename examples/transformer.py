@@ -46,26 +46,26 @@ def initial(generator: np.random.Generator) -> Parameters:
     return {**found, "places": generator.standard_normal((TOKENS, WIDTH)) / 2}
 
 
-def forward(given: Parameters, images: np.ndarray) -> tuple[np.ndarray, list]:
+def forward(parameters: Parameters, images: np.ndarray) -> tuple[np.ndarray, list]:
     """Return logits (n, 10), and each block's intermediate results for `gradients`."""
-    x, kept = patches(images) @ given["embed"] + given["places"], []
+    x, kept = patches(images) @ parameters["embed"] + parameters["places"], []
     for block in range(BLOCKS):
-        q, k, v = (x @ given[f"{name}{block}"] for name in "qkv")
+        q, k, v = (x @ parameters[f"{name}{block}"] for name in "qkv")
         scores = q @ k.swapaxes(1, 2)
         powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
         shares = powers / powers.sum(axis=-1, keepdims=True)
         mixed = shares @ v
-        middle = x + mixed @ given[f"o{block}"]
-        hidden = np.maximum(middle @ given[f"up{block}"], 0)
+        middle = x + mixed @ parameters[f"o{block}"]
+        hidden = np.maximum(middle @ parameters[f"up{block}"], 0)
         kept.append((x, q, k, v, shares, mixed, middle, hidden))
-        x = middle + hidden @ given[f"down{block}"]
+        x = middle + hidden @ parameters[f"down{block}"]
     mean = x.mean(axis=1)
-    return mean @ given["classes"], [*kept, mean]
+    return mean @ parameters["classes"], [*kept, mean]
 
 
-def gradients(given: Parameters, images: np.ndarray, labels: np.ndarray) -> Parameters:
+def gradients(parameters: Parameters, images: np.ndarray, labels: np.ndarray) -> Parameters:
     """Return the gradients of the cross-entropy, by name of the parameter."""
-    logits, (*kept, mean) = forward(given, images)
+    logits, (*kept, mean) = forward(parameters, images)
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     error = (powers / powers.sum(axis=-1, keepdims=True) - np.eye(10)[labels]) / len(labels)
     found = {"classes": mean.T @ error}
@@ -73,9 +73,9 @@ def gradients(given: Parameters, images: np.ndarray, labels: np.ndarray) -> Para
     def through(name: str, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Store a matrix's gradient, given that of its outputs; return that of its inputs."""
         found[name] = np.einsum("nti,nto->io", inputs, outputs)
-        return outputs @ given[name].T
+        return outputs @ parameters[name].T
 
-    x_error = np.repeat((error @ given["classes"].T)[:, None] / TOKENS, TOKENS, axis=1)
+    x_error = np.repeat((error @ parameters["classes"].T)[:, None] / TOKENS, TOKENS, axis=1)
     for block in reversed(range(BLOCKS)):
         x, q, k, v, shares, mixed, middle, hidden = kept[block]
         hidden_error = through(f"down{block}", hidden, x_error) * (hidden > 0)
@@ -96,27 +96,29 @@ def gradients(given: Parameters, images: np.ndarray, labels: np.ndarray) -> Para
 def train(images: np.ndarray, labels: np.ndarray, epochs: int) -> Parameters:
     """Return parameters trained with Adam, whose rate falls to zero."""
     generator = np.random.default_rng(0)
-    given = initial(generator)
-    mean, square = ({name: np.zeros_like(each) for name, each in given.items()} for _ in range(2))
+    parameters = initial(generator)
+    mean, square = (
+        {name: np.zeros_like(each) for name, each in parameters.items()} for _ in range(2)
+    )
     batches = len(images) // BATCH
     for step in range(epochs * batches):
         if step % batches == 0:
             order = generator.permutation(len(images))
         chosen = order[step % batches * BATCH :][:BATCH]
         rate = RATE * (1 - step / (epochs * batches))
-        for name, gradient in gradients(given, images[chosen], labels[chosen]).items():
+        for name, gradient in gradients(parameters, images[chosen], labels[chosen]).items():
             mean[name] += 0.1 * (gradient - mean[name])
             square[name] += 0.01 * (gradient**2 - square[name])
             unbiased = mean[name] / (1 - 0.9 ** (step + 1))
             size = np.sqrt(square[name] / (1 - 0.99 ** (step + 1))) + 1e-8
-            given[name] -= rate * unbiased / size
-    return given
+            parameters[name] -= rate * unbiased / size
+    return parameters
 
 
-def network(given: Parameters) -> Graph:
+def network(parameters: Parameters) -> Graph:
     """Return the trained transformer for one image, as a graph of float32."""
     builder = GraphBuilder("transformer")
-    weights = {name: np.float32(each) for name, each in given.items()}
+    weights = {name: np.float32(each) for name, each in parameters.items()}
 
     def dense(source: int, name: str, activation: Activation = Activation.NONE) -> int:
         kept = FullyConnected(keep_num_dims=name != "classes", activation=activation)
@@ -157,11 +159,11 @@ def network(given: Parameters) -> Graph:
 def main(device: str, config: str, epochs: int, count: int) -> None:
     """Train, quantise, measure on held-out images, and run some of these on a device."""
     data = split()
-    given = train(data.train_images, data.train_labels, epochs)
-    logits, _kept = forward(given, data.held_out_images)
+    parameters = train(data.train_images, data.train_labels, epochs)
+    logits, _kept = forward(parameters, data.held_out_images)
     print(f"float: {np.mean(logits.argmax(axis=1) == data.held_out_labels):.1%} right")
 
-    quantised = matloom.quantise(network(given), data.train_images)
+    quantised = matloom.quantise(network(parameters), data.train_images)
     images, labels = data.held_out_images, data.held_out_labels
     print(matloom.evaluate(quantised.graph, images, labels, config=config))
     with matloom.load(quantised.graph, device=device, config=config) as session:

@@ -16,7 +16,7 @@ def _tensors(network: FileNetwork, change: Callable[[int, FileTensor], FileTenso
     return replace(network, tensors=tuple(changed))
 
 
-def _one(
+def _change_tensor(
     network: FileNetwork, number: int, change: Callable[[FileTensor], FileTensor]
 ) -> FileNetwork:
     return _tensors(network, lambda at, tensor: change(tensor) if at == number else tensor)
@@ -51,7 +51,7 @@ def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
     shape = network.tensors[number].shape
     total = int(np.prod(shape))
     others = [(total,), (1, *shape), (*shape, 1), tuple(n for n in shape if n != 1), (1, total)]
-    return _one(network, number, lambda tensor: replace(tensor, shape=rng.choice(others)))
+    return _change_tensor(network, number, lambda tensor: replace(tensor, shape=rng.choice(others)))
 
 
 def _names(network: FileNetwork, rng: random.Random) -> FileNetwork:
@@ -152,7 +152,7 @@ def _computed_parameters(network: FileNetwork, rng: random.Random) -> FileNetwor
         kept = tensor.data if tensor.dtype in ("int32", "int64") else None
         return replace(tensor, data=None, given=kept)
 
-    changed = _one(network, number, change)
+    changed = _change_tensor(network, number, change)
     return replace(changed, inputs=(*network.inputs, number))
 
 

@@ -50,7 +50,7 @@ class IntegerNetwork:
             shape[axis] = -1
         return scales.reshape(shape)
 
-    def _most(self, node: Node) -> int:
+    def _largest_weight(self, node: Node) -> int:
         return self._narrow if node.op in NARROW else _MOST["i8xi8"]
 
     def graph(self) -> Graph:
@@ -59,7 +59,7 @@ class IntegerNetwork:
         for node in self.layers:
             for place, number in enumerate(node.inputs[1:]):
                 tensor = tensors[number]
-                most = np.iinfo(np.int32).max // 2 if place else self._most(node)
+                most = np.iinfo(np.int32).max // 2 if place else self._largest_weight(node)
                 integers = np.rint(self.weights[number] / self._scales(node, place))
                 data = np.clip(integers, -most, most).astype(tensor.dtype)
                 tensors[number] = replace(tensor, data=data)

@@ -83,24 +83,24 @@ class Exactly(torch.autograd.Function):
 class Straight:
     """Quantised network that PyTorch trains with straight-through gradients."""
 
-    def __init__(self, made: IntegerNetwork) -> None:
-        self.made = made
+    def __init__(self, network: IntegerNetwork) -> None:
+        self.network = network
         self.weights = {
             number: torch.tensor(array, dtype=torch.float32, requires_grad=True)
-            for number, array in made.weights.items()
+            for number, array in network.weights.items()
         }
 
     def copy_weights(self) -> None:
         """Copy PyTorch's current weights to the quantised network."""
-        self.made.weights = {
+        self.network.weights = {
             number: weight.detach().double().numpy() for number, weight in self.weights.items()
         }
 
     def logits(self, images: np.ndarray) -> Tensor:
         """Return the quantised network's logits for images (batch, *shape of the input)."""
         self.copy_weights()
-        graph, values = self.made.graph(), self.made.values(images)
-        rounded = self.made.rounded_weights()
+        graph, values = self.network.graph(), self.network.values(images)
+        rounded = self.network.rounded_weights()
         constants = {
             number: Exactly.apply(weight, torch.from_numpy(rounded[number]).float())
             for number, weight in self.weights.items()
@@ -166,11 +166,13 @@ def fit(logits, weights: list[Tensor], data: tuple, *, epochs: int, rate: float)
             schedule.step()
 
 
-def accuracy(made: IntegerNetwork, data: tuple) -> float:
+def accuracy(network: IntegerNetwork, data: tuple) -> float:
     """Return the share of images that a quantised network classifies right."""
     images, labels = data
-    (output,) = made.graph().outputs
-    return float((made.values(images)[output].reshape(len(images), -1).argmax(1) == labels).mean())
+    (output,) = network.graph().outputs
+    return float(
+        (network.values(images)[output].reshape(len(images), -1).argmax(1) == labels).mean()
+    )
 
 
 @click.command()

@@ -93,7 +93,7 @@ class UnitQueue(wiring.Component):
             m.d.sync += checked.eq(1)
         with m.Elif(self.i.valid & self.i.ready):
             m.d.sync += checked.eq(0)
-        notes = self._take(m, present)
+        notes = self._load_head(m, present)
 
         # Met until the next head. The head is the latest instruction if none follows it.
         stays = Signal()
@@ -114,7 +114,7 @@ class UnitQueue(wiring.Component):
             m.d.sync += self.met[index].eq(shown & met)
         return m
 
-    def _take(self, m: Module, present):
+    def _load_head(self, m: Module, present):
         """Load incoming words into the register of the head; return its notes."""
         count = FORMATS[self._opcode].instruction_words
         head = Signal(count * GRANULE_BITS, reset_less=True)

@@ -86,7 +86,7 @@ class Fetch(wiring.Component):
         m.d.comb += self.quiet.eq((owed == 0) & ~self.axi.ar.valid)
         with m.If(waiting & self.quiet):
             m.d.sync += waiting.eq(0)
-        asked = self._ask(m, beats, waiting, (burst_address, left))
+        asked = self._request_bursts(m, beats, waiting, (burst_address, left))
         came = self._receive(m, beats, waiting, burst_address)
         m.d.sync += owed.eq(owed + asked - came)
         self._deliver(m, beats, waiting, burst_address)
@@ -101,7 +101,7 @@ class Fetch(wiring.Component):
             m.d.sync += self.exhausted.eq(self.bytes[4:] == 0)
         return m
 
-    def _ask(self, m: Module, beats, waiting, begin):
+    def _request_bursts(self, m: Module, beats, waiting, begin):
         """Request bursts when there is room; return the number of beats requested in this cycle.
 
         There must be room for the longest burst, and bursts end at multiples of its length. Only

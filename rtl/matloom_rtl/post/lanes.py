@@ -113,7 +113,7 @@ class Lanes(wiring.Component):
             later = Signal(name=f"inside_{stage}")
             m.d.sync += later.eq(inside[-1])
             inside.append(later)
-        self._emerge(m, lanes, floats, inside, softmax)
+        self._show_results(m, lanes, floats, inside, softmax)
         return m
 
     def _softmax(self, m: Module) -> Softmax | None:
@@ -240,7 +240,7 @@ class Lanes(wiring.Component):
         behind = max(behind, config.has_result_sums * Tables.SUM_LATENCY)
         return max(Lane.LATENCY + behind, floats)
 
-    def _emerge(self, m: Module, lanes, floats, inside, softmax: Softmax | None):
+    def _show_results(self, m: Module, lanes, floats, inside, softmax: Softmax | None):
         """Show the beats of results as they leave the lanes."""
         config, command, numbers = self._config, self.command, self.numbers
         beats, to_spad = self._beats, command.destination == Destination.SPAD

@@ -111,12 +111,12 @@ class Reader(wiring.Component):
             self.vectors.payload.eq(queue.r_data),
             queue.r_en.eq(self.vectors.valid & self.vectors.ready),
         ]
-        from_bytes = self._request(m, self._ask(m, read_ahead, queue.r_en))
+        from_bytes = self._request(m, self._count_room(m, read_ahead, queue.r_en))
         arrived, vector = self._arrive(m, from_bytes, read_ahead)
         m.d.comb += [queue.w_en.eq(arrived), queue.w_data.eq(vector)]
         return m
 
-    def _ask(self, m: Module, read_ahead: int, taken):
+    def _count_room(self, m: Module, read_ahead: int, taken):
         """Return whether to request the current position, for which the queue has room.
 
         `taken` is set when a vector leaves the queue.

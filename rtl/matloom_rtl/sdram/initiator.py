@@ -99,7 +99,7 @@ class Initiator:
         under_way.append(burst)
         return burst
 
-    async def _ask(self, ctx, channel, burst):
+    async def _send_address(self, ctx, channel, burst):
         payload = {"id": burst.id, "addr": burst.address, "len": burst.beats - 1}
         ctx.set(channel.payload, payload)
         ctx.set(channel.valid, 1)
@@ -111,14 +111,14 @@ class Initiator:
         while burst := await self._next(ctx, "read"):
             end = burst.address + burst.beats * self._width
             burst.expected = bytes(self.contents[burst.address : end])
-            await self._ask(ctx, self._dut.axi_read.ar, burst)
+            await self._send_address(ctx, self._dut.axi_read.ar, burst)
 
     async def ask_writes(self, ctx):
         """Issue all write addresses; `send` may issue their beats before or after."""
         while burst := await self._next(ctx, "write"):
             for index in range(burst.beats):
                 self._beats.append(self._beat(burst, index))
-            await self._ask(ctx, self._dut.axi_write.aw, burst)
+            await self._send_address(ctx, self._dut.axi_write.aw, burst)
         self._beats.append(None)
 
     def _beat(self, burst, index):

@@ -99,7 +99,7 @@ class Merge(wiring.Component):
         granted = Signal()
         self._enter(m, unanswered, queue, (may_begin, wanted, place, granted))
         merged = self._leave(m, queue, found)
-        m.d.comb += granted.eq(self._ask(m, unanswered, wanted, place, merged))
+        m.d.comb += granted.eq(self._send_read_addresses(m, unanswered, wanted, place, merged))
         self._receive(m, found)
         return m
 
@@ -167,7 +167,7 @@ class Merge(wiring.Component):
         with m.If(lacks):
             m.d.sync += [wanted.eq(1), place.eq(current)]
 
-    def _ask(self, m: Module, unanswered, wanted, place, merged):
+    def _send_read_addresses(self, m: Module, unanswered, wanted, place, merged):
         """Send read addresses to memory: the initiator's, and those of partial beats.
 
         Returns whether the address of a partial beat is accepted in this cycle. A queue keeps the

@@ -124,16 +124,16 @@ class _Completion:
         with m.If(mine.any()):
             m.d.sync += [
                 *(self.came.eq(1), self.value.eq(unit.cycle)),
-                *(self.while_clearing.eq(times.clearing), self.owner.eq(_first(mine))),
+                *(self.while_clearing.eq(times.clearing), self.owner.eq(_first_set(mine))),
             ]
-        waits = self.came & ~self.written & (_first(pending) == self.owner)
+        waits = self.came & ~self.written & (_first_set(pending) == self.owner)
         with m.If(waits & ~times.clearing & ~unit.reading):
             m.d.sync += self.written.eq(1)
         with m.If(unit.start):
             m.d.sync += [self.came.eq(0), self.written.eq(0)]
 
 
-def _first(flags):
+def _first_set(flags):
     """Return the index of the first unit whose flag is set; the last index if none is set."""
     return Mux(flags[0], 0, Mux(flags[1], 1, Mux(flags[2], 2, 3)))
 
