@@ -234,8 +234,8 @@ class Link:
     def _receive(self, timeout: float) -> Reply | None:
         """Return the next reply, or None if nothing arrives for `timeout` seconds.
 
-        Bytes without a reply extend the wait, because replies to other requests or to an earlier
-        session may precede it: by the time of all replies that may be in flight.
+        Replies to other requests or to an earlier session may precede it. So the wait is extended
+        while bytes arrive, by at most the time of all replies that may be in flight.
         """
         heard = self.stream.now()
         end = heard + timeout + _WINDOW_BITS / self.stream.baud

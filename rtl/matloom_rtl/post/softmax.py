@@ -128,9 +128,9 @@ class Softmax(wiring.Component):
         return m
 
     def _walk(self, m: Module, done):
-        """Let elements enter; return the elements, one cycle late, and a list of their flags.
+        """Take the elements of vectors, a group per cycle; return them a cycle later, with flags.
 
-        Item n of the list is the flags of the elements that entered n cycles ago.
+        Item n of the list of flags describes the elements that entered n cycles ago.
         """
         config, command, ways = self._config, self.command, self._ways
         steps = config.columns // ways

@@ -116,14 +116,18 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
         implies(comes, unit.o.payload.spad[:bits] == nest.place("spad")[:bits]),
     ]
     stored = [whitebox.peek("before", number) for number in range(4)]
-    _remember(m, nest, "spad", (stored[0][:bits], stored[2][:bits]), shown)
+    _claim_stored_addresses(m, nest, "spad", (stored[0][:bits], stored[2][:bits]), shown)
     there = shown & ~store & ~fill
-    _remember(m, nest, "address", (stored[1], stored[3]), there, ~fill)
+    _claim_stored_addresses(m, nest, "address", (stored[1], stored[3]), there, ~fill)
     _follow(m, nest, (stored[1], stored[3]), comes & ~fill)
 
 
-def _remember(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None:
-    """Lemmas: the memory holds place `name` of the plane's first row, and of the row shown last."""
+def _claim_stored_addresses(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None:
+    """Lemmas: the unit's memory holds an address of the plane's first row and of the latest row.
+
+    `name` selects the address, in the scratchpad or in external memory. `stored` are the memory's
+    words.
+    """
     (of_first, of_row), row = stored, nest.index["rows"]
     at, first = (nest.at[name][loop][: len(of_row)] for loop in ("rows", "planes"))
     m.d.comb += [

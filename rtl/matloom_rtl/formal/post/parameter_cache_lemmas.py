@@ -167,10 +167,11 @@ def _claim_arrivals(m: Module, unit: Parameters, state: _State, followed, grants
 
 
 def _missing_words(unit: Parameters, state: _State, column, blocks) -> list:
-    """Return two conditions for bias and for multiplier: the column's word is not in memory yet.
+    """Return a pair for bias and one for multiplier: the column's word is not in memory yet.
 
-    The first is for the block shown last, to which only words of the instruction may be missing;
-    the second is for the block that is being fetched, whose word may not have arrived yet.
+    The first flag of a pair is for the block shown last, for which only words that the instruction
+    gives for all channels may be missing. The second is for the block that is being fetched, whose
+    word may not have arrived yet.
     """
     found = []
     own = (blocks.task.channel_bias, blocks.task.channel_scale)
@@ -240,7 +241,7 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
 def _claim_multiplier_place(
     m: Module, whitebox: Whitebox, state: _State, followed, entered
 ) -> None:
-    """Lemmas: the place of the multiplier of each beat that entered before this cycle."""
+    """Lemmas: for each beat that entered in recent cycles, where its multiplier is stored."""
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]
     old = _peek(whitebox, state, column, "multipliers", before)

@@ -117,7 +117,7 @@ def writer(unit: Writer) -> Claim:
         ends = _claim_parts(m, whitebox, parts, results, to_spad)
         waits = parts.o.valid
     else:
-        ends, waits = _rows(m, unit, results, to_spad), Const(0)
+        ends, waits = _claim_byte_writes(m, unit, results, to_spad), Const(0)
     _entries(m, unit, results, ~to_spad & ~fills)
     taken = Mux(to_spad, ends, unit.acc.valid & unit.acc.ready)
     if config.fills_tables:
@@ -203,8 +203,8 @@ def _low_bytes(values, port):
     return Cat(values.word_select(index, 32)[:8] for index in range(len(port.payload) // 8))
 
 
-def _rows(m: Module, unit: Writer, results: _Results, to_spad):
-    """Claim the scratchpad writes of byte elements; return whether a vector's write is accepted."""
+def _claim_byte_writes(m: Module, unit: Writer, results: _Results, to_spad):
+    """Claim the scratchpad writes of one-byte elements; return whether one is granted."""
     spad, columns = unit.spad, unit._config.columns
     taken = spad.valid & spad.ready
     bytes_ = Cat(results.value.word_select(index, 32)[:8] for index in range(columns))
@@ -221,7 +221,10 @@ def _rows(m: Module, unit: Writer, results: _Results, to_spad):
 
 
 def _claim_parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
-    """Claim the parts in which vectors go to the scratchpad; return whether the last is taken."""
+    """Claim the scratchpad writes of multi-byte elements: several, the parts, for each vector.
+
+    Returns whether the queue takes the last part of a vector.
+    """
     unit, i, o = whitebox.unit, parts.i, parts.o
     config, spad, position, size = unit._config, unit.spad, unit.position, unit.numbers.size
     columns, most = config.columns, 1 << config.element_size_bits
