@@ -33,7 +33,7 @@ def load_as_litert(network: Path) -> LoadedFile:
 
 
 def load_as_onnxruntime(network: Path) -> list[LoadedNodes]:
-    """Return the graphs that ONNX Runtime may hold for an ONNX file.
+    """Return the graphs that ONNX Runtime may execute for an ONNX file.
 
     The first one is optimised, the second is not. The optimised one is missing if ONNX Runtime is
     not installed.

@@ -17,7 +17,9 @@ _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 _UNBOUND_IN_MICRO = frozenset({"SLICE"})
 
 
-def interpreters_of(name: str, dtype: str, *, misread: bool, sized: bool) -> tuple[str, ...]:
+def interpreters_of(
+    name: str, dtype: str, *, misread: bool, run_time_shape: bool
+) -> tuple[str, ...]:
     """Return the interpreters that can run an operator, the preferred one first.
 
     TensorFlow Lite Micro is excluded if it might read or write out of bounds, or read uninitialised
@@ -29,10 +31,10 @@ def interpreters_of(name: str, dtype: str, *, misread: bool, sized: bool) -> tup
         Type of the operator's first input.
     misread:
         Whether TensorFlow Lite Micro misreads the operator's tensors or options.
-    sized:
+    run_time_shape:
         Whether the values of its inputs decide the shape of its output.
     """
-    unbound = sized and name in _UNBOUND_IN_MICRO
+    unbound = run_time_shape and name in _UNBOUND_IN_MICRO
     checked = misread or unbound or (name, dtype) in _UNSET_IN_MICRO
     return INTERPRETERS[1:] if checked else INTERPRETERS
 

@@ -14,7 +14,7 @@ from matloom.frontend.onnx.loops import onnx_loop
 from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resize_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.onnx.writing.write import write_onnx
-from matloom.frontend.sizes import Dims, Shapes, given_sizes
+from matloom.frontend.sizes import Dims, Shapes, check_sizes
 from matloom.frontend.source import ModelFile, bytes_of, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import read_tflite_declaration
@@ -127,7 +127,7 @@ def load(
     MissingPackageError
         A package that the format needs is not installed.
     """
-    sizes = given_sizes(shapes, dims)
+    sizes = check_sizes(shapes, dims)
     reader, file = _open(source)
     if any(sizes):
         file = replace(file, content=reader.reshape(file, *sizes, exact))
@@ -161,7 +161,7 @@ def reshape(
 
     The parameters and errors are those of `load`.
     """
-    sizes = given_sizes(shapes, dims)
+    sizes = check_sizes(shapes, dims)
     reader, file = _open(source)
     return reader.reshape(file, *sizes, exact)
 

@@ -11,10 +11,12 @@ Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
 
 
-def given_sizes(
+def check_sizes(
     shapes: Shapes | None, dims: Dims | None
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Return input shapes by name, and sizes of named dimensions, as integers; None is empty.
+    """Return input shapes by name, and sizes of named dimensions, checked and made int.
+
+    None becomes an empty dictionary.
 
     Raises
     ------

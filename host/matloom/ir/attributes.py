@@ -168,7 +168,7 @@ class Pad(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Pool2D(Attributes):
-    """Pooling; pairs are (vertical, horizontal). Elements added as padding do not count."""
+    """Pooling; pairs are (vertical, horizontal). Elements added as padding are ignored."""
 
     window: tuple[int, int]
     stride: tuple[int, int] = (1, 1)

@@ -73,7 +73,10 @@ class GraphBuilder:
         return before
 
     def assign(self, before: int, after: int) -> None:
-        """Let the variable whose tensor number is `before` have tensor `after` after a call."""
+        """Make tensor `after` the next value of the variable that tensor `before` holds.
+
+        `before` is the tensor number that `variable` returned.
+        """
         self._variables = [
             Variable(name=known.name, before=before, after=after, initial=known.initial)
             if known.before == before

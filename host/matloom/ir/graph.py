@@ -195,7 +195,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCopy:
-    """Relation of a tensor to a value of the model file that has other axes or another type.
+    """Where the model file has a tensor's values, with axes in another order or another type.
 
     Members
     -------

@@ -20,9 +20,10 @@ def selected_length(tensors: Mapping[int, Tensor], node: Node) -> int | None:
 
 
 def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
-    """Return the number of values that each index may have, by tensor: 0 to that number minus 1.
+    """Return a length for each tensor of indices: its values may be 0 to the length minus 1.
 
-    An index remains one through operators that move it. `steps` are all operators in order.
+    If an operator's output has indices, so have its inputs. `steps` are all operators in execution
+    order; `_Key` is what identifies a tensor.
     """
     lengths: dict[_Key, int] = {}
 
@@ -30,18 +31,18 @@ def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
         lengths[key] = min(lengths.get(key, length), length)
 
     for inputs, outputs, length in reversed([*steps]):
-        given = [*inputs]
+        keys = [*inputs]
         if length is not None:
-            limit(given[1], length)
+            limit(keys[1], length)
             continue
         for output in outputs:
-            for key in given if output in lengths else ():
+            for key in keys if output in lengths else ():
                 limit(key, lengths[output])
     return lengths
 
 
 def graph_indices(graph: Graph) -> dict[int, int]:
-    """Return the lengths of `index_lengths` by tensor number."""
+    """Return `index_lengths` for a graph: by tensor number, the length of the indexed axis."""
     return index_lengths(
         (node.inputs, node.outputs, selected_length(graph.tensors, node)) for node in graph.nodes
     )

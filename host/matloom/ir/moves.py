@@ -40,7 +40,7 @@ def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shap
 
 
 def gathered_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of a tensor in which the indices' axes replace one axis."""
+    """Return the output shape of GATHER: the indices' axes replace one axis of the first input."""
     assert isinstance(attributes, Axis)
     data, indices = shapes
     axis = _axis(attributes.axis, len(data))
@@ -59,7 +59,7 @@ def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def unpacked_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
-    """Return the shapes of the outputs: for each, the input's shape without the axis."""
+    """Return the output shapes of UNPACK: for each, the input's shape without one axis."""
     assert isinstance(attributes, Axis)
     axis = _axis(attributes.axis, len(shapes[0]))
     return [(*shapes[0][:axis], *shapes[0][axis + 1 :])] * shapes[0][axis]
@@ -127,7 +127,7 @@ def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def arg_extreme_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's shape without the axis along which an element is picked."""
+    """Return the output shape of ARG_MAX and ARG_MIN: the input's shape without one axis."""
     assert isinstance(attributes, Axis)
     axis = _axis(attributes.axis, len(shapes[0]))
     return (*shapes[0][:axis], *shapes[0][axis + 1 :])
@@ -143,7 +143,7 @@ def resized_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def transposed_convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the output shape for an image (batch, height, width, channels) and its weights."""
+    """Return the output shape of TRANSPOSE_CONV, for an image (batch, height, width, channels)."""
     assert isinstance(attributes, TransposeConv)
     require_ranks(shapes, 4, 4)
     (batch, height, width, channels), (outputs, rows, columns, depth) = shapes[:2]

@@ -43,7 +43,7 @@ def unique_names(graph: Graph) -> dict[int, str]:
 
 
 def input_and_output_names(
-    names: Mapping[int, str], sides: Iterable[Iterable[int]]
+    names: Mapping[int, str], inputs_and_outputs: Iterable[Iterable[int]]
 ) -> dict[int, str]:
     """Return names of inputs and outputs by tensor number, unique among inputs and among outputs.
 
@@ -51,11 +51,11 @@ def input_and_output_names(
     ----------
     names:
         Names of all tensors in the file, by number.
-    sides:
-        Tensor numbers of the inputs, and of the outputs. Tensors that share a name with another one
-        on the same side get their number after a colon.
+    inputs_and_outputs:
+        Tensor numbers of the inputs, and of the outputs. Inputs that share a name get their numbers
+        after a colon; so do outputs.
     """
-    sides = [frozenset(side) for side in sides]
+    sides = [frozenset(side) for side in inputs_and_outputs]
     taken = set(names.values())
     found = {number: names[number] for side in sides for number in side}
     for side in sides:

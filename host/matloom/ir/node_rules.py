@@ -79,7 +79,7 @@ MULTIPLIER_FUNCTIONS: Mapping[Op, Callable[[Graph, Node], object]] = {
 
 
 class RuleKind(Enum):
-    """Kind of a broken rule, which decides what may still run the operator."""
+    """Kind of a broken rule, which decides whether an interpreter may still run the operator."""
 
     #: Matloom has no kernel for the operator, but an interpreter may run it.
     UNSUPPORTED = auto()
@@ -97,7 +97,7 @@ class Problem:
     Members
     -------
     kind:
-        Kind of the broken rule, which decides what may still run the operator.
+        Kind of the broken rule, which decides whether an interpreter may still run the operator.
     """
 
     sentence: str
@@ -225,7 +225,7 @@ def _check_scales(
 
 
 def _check_same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
-    """Yield a problem for each input with another scale or zero point than the output."""
+    """Yield a problem for each input whose scale or zero point differs from the output's."""
     for tensor in inputs:
         if tensor.quantisation != output.quantisation:
             sentence = (

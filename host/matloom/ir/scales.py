@@ -107,7 +107,10 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 def _layer_multipliers(
     source: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
-    """Return multipliers and shifts for a layer's scales; `short` uses float32, `wide` 64 bits."""
+    """Return multipliers and shifts for the scales of a layer's input, weights and output.
+
+    `short` multiplies the first two in float32; `wide` is for 64-bit sums.
+    """
     products = [source * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
@@ -166,9 +169,10 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift of SUM or MEAN; those of MEAN also divide by the count.
+    """Return the multiplier and shift of SUM or MEAN.
 
-    The multiplier is shifted left by fewer bits than the count has, then divided and truncated.
+    For MEAN, they also divide by the number of elements: the multiplier is shifted left by fewer
+    bits than this number has, divided by it, and truncated.
     """
     data = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
@@ -237,7 +241,7 @@ class Addition:
 
 
 def addition_scales(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of an ADD or SUB; raise ValueError if the output's scale is small."""
+    """Return the multipliers of ADD or SUB; raise ValueError if the output's scale is too small."""
     left_shift = ADD_LEFT_SHIFT[graph.tensors[node.output].dtype]
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)

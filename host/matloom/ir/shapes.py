@@ -204,7 +204,7 @@ def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Sha
     Raises
     ------
     ValueError
-        The shapes of both sides, of the bias or of the residual do not fit.
+        The shapes of the two matrices, of the bias or of the residual do not fit.
     """
     require_ranks(shapes, 2, 2, 1, 2)
     (rows, inner), (columns, depth), *others = shapes

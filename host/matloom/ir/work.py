@@ -73,6 +73,6 @@ def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
 
 
 def tensor_bytes(graph: Graph, node: Node) -> int:
-    """Return the size in bytes of all tensors that an operator reads or writes, also constants."""
+    """Return the size in bytes of all tensors that an operator reads or writes, with constants."""
     numbers = {*node.inputs, *node.outputs}
     return sum(graph.tensors[number].size_bytes for number in numbers)

@@ -58,7 +58,7 @@ def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def lookup(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOOKUP of int8: the table's entry for each byte, of which the first is for -128."""
+    """LOOKUP of int8: replaces each byte by its entry in a table that starts at -128."""
     table = np.array(node.attributes_as(Lookup).table, np.int8)
     result: Array = table[inputs[0].astype(np.int64) + 128]
     return result

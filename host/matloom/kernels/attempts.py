@@ -51,7 +51,7 @@ _M_PERTURB = -6
 
 
 def _libraries() -> Any:
-    """Return the module of the interpreters, loaded without the package that it belongs to."""
+    """Return the module `interpreters`, loaded by its path, without importing its package."""
     for name in ("onnx_sessions", "interpreters"):
         path, known = Path(__file__).with_name(f"{name}.py"), f"matloom.kernels.{name}"
         spec = importlib.util.spec_from_file_location(known, path)
@@ -89,8 +89,8 @@ def _limit_onnx(content: bytes, values: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, _MAX_SECONDS))
 
 
-def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> list[Array]:
-    """Return inputs filled with a number, or with random, lowest or highest values of their types.
+def _test_inputs(kinds: Sequence[tuple[tuple[int, ...], Any]], fill: int | str) -> list[Array]:
+    """Return test inputs of these shapes and dtypes: all `fill`, or random, lowest or highest.
 
     Unless `fill` is a number, booleans and large integers are 1; floats are 1 unless random.
     """
@@ -130,11 +130,11 @@ def _load_twice(package: str, cut: Any) -> list[Any]:
     return twins
 
 
-def _find_refusal(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return why a library cannot run a network, on `given` if not None; empty if it can."""
+def _find_refusal(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
+    """Return why a network fails on `inputs`, or, if None, on test inputs; empty if it runs."""
     try:
-        if given is not None:
-            _LIBRARIES[package](cut).run(given)
+        if inputs is not None:
+            _LIBRARIES[package](cut).run(inputs)
             return ""
         twins = _load_twice(package, cut)
         kinds = twins[0].kinds()
@@ -152,12 +152,12 @@ def _find_refusal(package: str, cut: Any, given: Sequence[Array] | None) -> str:
             break
         begin = time.monotonic()
         try:
-            inputs = _values(kinds, fill)
+            inputs = _test_inputs(kinds, fill)
             runs = [[array.tobytes() for array in twin.run(inputs)] for twin in twins]
             refusals.append("" if runs[0] == runs[-1] else "it does not write all of its outputs")
         except (MemoryError, RuntimeError, ValueError) as error:
             # LiteRT checks each run: computed sizes may fit.
-            late = cut.sized and package == "ai-edge-litert"
+            late = cut.has_run_time_shapes and package == "ai-edge-litert"
             refusals.append("" if late else str(error) or type(error).__name__)
         if not refusals[-1] and time.monotonic() - begin > _LONG_RUN_SECONDS:
             break
@@ -188,7 +188,7 @@ def _is_timeout(status: int) -> bool:
 
 
 def _find_refusal_in_fork(package: str, cut: Any, inputs: Sequence[Array] | None) -> str:
-    """Return `_find_refusal` of a fork; a reason that the library prints is preferred."""
+    """Return `_find_refusal`, called in a fork; prefer a reason that the library prints."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
@@ -209,7 +209,7 @@ def _find_refusal_in_fork(package: str, cut: Any, inputs: Sequence[Array] | None
 def _shapes(
     content: bytes, input_shapes: dict[int, tuple[int, ...]], wanted_values: Sequence[int]
 ) -> dict[str, Any]:
-    """Return the tensors' shapes for given input shapes, and some tensors' values for zeros."""
+    """Return the tensors' shapes for given input shapes, and some tensors' values on zeros."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # Optimised kernels: shapes do not depend on how values are computed.
@@ -234,7 +234,7 @@ def _shapes(
 
 
 def _output_shapes(package: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the shapes of outputs in a run on zeros, or on ones if that fails."""
+    """Return the shapes of a network's outputs when run on zeros, or on ones if that fails."""
     if package.startswith("onnx"):
         _limit_onnx(request["content"], request["arena"])
     library = _LIBRARIES[package](_CUT(**request))
@@ -256,10 +256,10 @@ def _optimise(content: bytes, values: int) -> dict[str, bytes]:
     }
 
 
-def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
-    """Return the pickled answer to a question, or the first line of the exception, as a refusal."""
+def _pickle(work: Callable[[], dict[str, Any]]) -> bytes:
+    """Return the pickled result of `work`; if it fails, of its error message as a refusal."""
     try:
-        answer = question()
+        answer = work()
     # A damaged file, as in `_find_refusal`.
     except Exception as error:
         answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
@@ -270,14 +270,14 @@ def _serve(package: str, kind: str, request: Any) -> bytes:
     """Return the pickled answer to a request; empty if the library crashes."""
     if kind == "refusals":
         return pickle.dumps(
-            [_find_refusal_in_fork(package, _CUT(**cut), given) for cut, given in request]
+            [_find_refusal_in_fork(package, _CUT(**cut), inputs) for cut, inputs in request]
         )
     if kind == "shapes":
-        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _shapes(*request)))
+        status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _shapes(*request)))
     elif kind == "optimise":
-        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _optimise(*request)))
+        status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _optimise(*request)))
     else:
-        status, answer, _ = _run_in_fork(lambda: _answer(lambda: _output_shapes(package, request)))
+        status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _output_shapes(package, request)))
     if _is_timeout(status):
         return pickle.dumps({"refusal": _TOO_LONG})
     return answer if status == 0 else b""

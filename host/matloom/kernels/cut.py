@@ -82,7 +82,7 @@ def plain_model(content: bytes, package: str) -> Any:
 
 
 def serialise(model: Any) -> bytes:
-    """Return the bytes of a TensorFlow Lite file with a model's objects."""
+    """Return a model, given as objects of an interpreter's schema, as a TensorFlow Lite file."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)
@@ -121,18 +121,18 @@ def _cut_cached(file: _FileKey, attributes: Reference, package: str) -> Cut:
                 tensor.quantization = _litert_quantisation(tensor.quantization)
     return Cut(
         content=serialise(model),
-        arena=_arena(model),
+        arena=_arena_bytes(model),
         inputs=len(subgraph.inputs),
         outputs=len(subgraph.outputs),
-        sized=_is_sized(_schema(package), model),
+        has_run_time_shapes=_has_run_time_shapes(_schema(package), model),
     )
 
 
 def keep_used_parts(model: Any, subgraph: Any) -> None:
     """Reduce a model, in place, to one subgraph and the tensors and buffers that it uses.
 
-    If an operator of it calls another subgraph, all other subgraphs are kept with all their
-    tensors. Tensors that are not used are removed because interpreters spend time on each.
+    If one of its operators calls another subgraph, all other subgraphs are kept with all their
+    tensors. Unused tensors are removed because interpreters spend time on each.
     """
     lists = [item.inputs for item in subgraph.operators]
     lists += [item.outputs for item in subgraph.operators]
@@ -220,7 +220,7 @@ def _litert_quantisation(quantisation: Any) -> Any:
     return valid
 
 
-def _is_sized(schema: Any, model: Any) -> bool:
+def _has_run_time_shapes(schema: Any, model: Any) -> bool:
     """Return whether the output shapes of any operator are known only at run time."""
     names = {number: name for name, number in vars(schema.BuiltinOperator).items()}
     codes = (max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes)
@@ -240,8 +240,8 @@ def _is_computed(model: Any, tensor: Any) -> bool:
     return data is None or len(data) == 0
 
 
-def _arena(model: Any) -> int:
-    """Return a sufficient size of the arena in bytes.
+def _arena_bytes(model: Any) -> int:
+    """Return an estimate, in bytes, of the memory that an interpreter needs for tensors.
 
     It has room for all computed tensors twice, at eight bytes per element, and for kernels' tables.
     """

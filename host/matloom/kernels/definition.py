@@ -43,7 +43,10 @@ class Definition:
         return self._known[number]
 
     def needed_nodes(self, numbers: Sequence[int]) -> list[int]:
-        """Return the indices, ascending, of the nodes that must still run to compute tensors."""
+        """Return the ascending indices of the nodes that must still run to compute these tensors.
+
+        `numbers` are tensor numbers.
+        """
         found: set[int] = set()
         wanted = list(numbers)
         while wanted:

@@ -29,10 +29,10 @@ class Expansion:
 
 
 def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
-    """Return a use of an operator with its outputs, checked against a run of the kernel.
+    """Return `use` with output tensors, after a run of the kernel on zeros to check them.
 
-    If the file does not declare the outputs, they get the given names, the shapes that the
-    operator's `shape` returns, and the types of the kernel's results.
+    Outputs that the file does not declare get the names in `names`, the shapes that the operator's
+    `shape` returns, and the types of the kernel's results.
 
     Raises
     ------

@@ -48,9 +48,9 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
         padded = pad(image, attributes.padding, 0)
         patches = windows(padded, kernel, attributes.stride, attributes.dilation)
     rows = weights.shape[1]
-    runs = patches.reshape(-1, rows, weights[0, 0].size)
+    patches = patches.reshape(-1, rows, weights[0, 0].size)
     with np.errstate(all="ignore"):
-        sums = _sums(runs, weights.reshape(len(weights), rows, -1), float_rows)
+        sums = _sums(patches, weights.reshape(len(weights), rows, -1), float_rows)
         if len(inputs) > BIAS:
             sums = sums + inputs[BIAS].reshape(-1)
     output = graph.tensors[node.output]
@@ -67,7 +67,7 @@ def _to_float32(patterns: Array, name: str | None) -> _Floats:
 
 
 def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
-    """Return the output of a MATRIX_PRODUCT as bit patterns (rows, columns), as the engine does."""
+    """Return the engine's exact output of a MATRIX_PRODUCT, as bit patterns (rows, columns)."""
     attributes, output = node.attributes_as(MatrixProduct), graph.tensors[node.output]
     left, right = (_to_float32(each, attributes.mode) for each in inputs[:2])
     with np.errstate(all="ignore"):
@@ -82,16 +82,16 @@ def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows
     return np.asarray(limited).astype(output.dtype)
 
 
-def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
+def _sums(patches: _Floats, weights: _Floats, size: int) -> _Floats:
     """Return sums of products, (positions, channels), added in the order of `float_layer`.
 
-    `runs` are (positions, rows, numbers), and `weights` (channels, rows, numbers); `size` is the
-    count of numbers in a step.
+    `patches` are the inputs of each position, (positions, kernel rows, numbers); `weights` are
+    (channels, kernel rows, numbers). `size` numbers of a kernel row make a step.
     """
     total = None
-    for row in range(runs.shape[1]):
-        for start in range(0, runs.shape[2], size):
-            terms = _pad_last_axis(runs[:, row, start : start + size], size)[
+    for row in range(patches.shape[1]):
+        for start in range(0, patches.shape[2], size):
+            terms = _pad_last_axis(patches[:, row, start : start + size], size)[
                 :, None, :
             ] * _pad_last_axis(weights[:, row, start : start + size], size)
             while terms.shape[2] > 1:

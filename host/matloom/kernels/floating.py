@@ -30,7 +30,7 @@ def _layer_output(
 
 
 def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D of float32, with a bias or none."""
+    """CONV_2D of float32, with an optional bias."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[:2]
     patches = windows(
@@ -45,7 +45,7 @@ def float_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arra
 
 
 def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEPTHWISE_CONV_2D of float32, with a bias or none."""
+    """DEPTHWISE_CONV_2D of float32, with an optional bias."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[:2]
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
@@ -60,14 +60,14 @@ def float_depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED of float32, with a bias or none."""
+    """FULLY_CONNECTED of float32, with an optional bias."""
     rows, weights = inputs[:2]
     sums = rows.reshape(-1, weights.shape[1]) @ weights.T
     return _layer_output(graph, node, sums, inputs, node.attributes_as(FullyConnected).activation)
 
 
 def float_transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """TRANSPOSE_CONV of float32, with a bias or none."""
+    """TRANSPOSE_CONV of float32, with an optional bias."""
     attributes = node.attributes_as(TransposeConv)
     products = np.einsum("byxi,ohwi->byxhwo", inputs[0], inputs[1], optimize=True)
     sums = scatter(products, attributes)

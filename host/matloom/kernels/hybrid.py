@@ -47,7 +47,7 @@ def _layer_output(
 
 
 def hybrid_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D: float32 image, int8 weights, float32 bias or none."""
+    """CONV_2D: float32 image, int8 weights, optional float32 bias."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[:2]
     integers, scales = _quantise(image.reshape(len(image), -1))
@@ -64,7 +64,7 @@ def hybrid_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arr
 
 
 def hybrid_dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED: float32 rows, int8 weights, float32 bias or none."""
+    """FULLY_CONNECTED: float32 rows, int8 weights, optional float32 bias."""
     weights = inputs[1]
     integers, scales = _quantise(inputs[0].reshape(-1, weights.shape[1]))
     sums = exact_product(integers, weights)[:, np.newaxis]

@@ -29,7 +29,7 @@ class Cut:
         values.
     inputs, outputs:
         Number of inputs, and number of outputs.
-    sized:
+    has_run_time_shapes:
         Whether the values of some tensor decide another's shape, so that a run may fail on some
         inputs although the interpreter supports the operators.
     """
@@ -38,7 +38,7 @@ class Cut:
     arena: int
     inputs: int
     outputs: int
-    sized: bool = False
+    has_run_time_shapes: bool = False
 
 
 class Library:

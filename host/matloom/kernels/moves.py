@@ -20,7 +20,7 @@ def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def gather(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """GATHER: the slices of the first input along an axis that the second has indices of.
+    """GATHER: slices of the first input along an axis, at the indices in the second input.
 
     Raises
     ------

@@ -44,7 +44,7 @@ def parse(content: bytes) -> Any:
     ImportError
         The package onnx is not installed.
     google.protobuf.message.DecodeError
-        The bytes are not a message.
+        The bytes are not a valid ModelProto.
     """
     return _parse(_FileKey(content))
 

@@ -60,8 +60,9 @@ def _by_name(
     arrays: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     convert: Callable[[TensorInfo, npt.ArrayLike], Array],
 ) -> Any:
-    """Convert a mapping of arrays by name, or the array of the only tensor; return the same form.
+    """Convert each array of a mapping by name, or one array; return a mapping or an array, too.
 
+    One array is that of the only tensor in `infos`. `side` is "input" or "output", for messages.
     Raises `UserError` for an unknown name, or for one array if there are several tensors.
     """
     known = {info.name: info for info in infos}

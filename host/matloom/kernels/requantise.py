@@ -35,7 +35,7 @@ def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
 
 
 def _scale_in_place(sums: Array, multiplier: Array, shift: Array) -> Array:
-    """Return 32-bit sums scaled as by `scale`; `sums` is overwritten unless some shift is left."""
+    """Return 32-bit sums scaled as by `scale`; may overwrite `sums` with intermediate values."""
     if shift.max(initial=0) > 0:
         return scale(sums, multiplier, shift)
     right = -shift
@@ -61,7 +61,7 @@ def _wrap_to_32_bits(sums: Array) -> Array:
 
 
 def finish(x: Array, activation: Activation, output: Tensor) -> Array:
-    """Return scaled sums as the output: plus its zero point, limited, and in its type."""
+    """Add the output's zero point to scaled sums, clamp to the activation's range, and cast."""
     low, high = activation_range(activation, output)
     x = np.asarray(x + output.zero_point)
     if low > high:

@@ -34,12 +34,12 @@ def sum_bytes(
 
 
 def _words(tables: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return tables (n, 256) as words, uint32 (n, rows, words)."""
+    """Return tables (n, 256) as words of 32 bits: (n, 16, 4), one row for each half of a byte."""
     return np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
 
 
 def _limit(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
-    """Return the bytes for sums of words: the sums without fraction, limited to int8."""
+    """Return sums of words as bytes: without their `FRACTION_BITS`, clamped to int8."""
     sums = totals.view(np.int32) >> FRACTION_BITS
     limited: NDArray[np.int8] = np.clip(sums, -128, 127).astype(np.int8)
     return limited
@@ -60,11 +60,10 @@ def every_sum(table: NDArray[np.uint8]) -> NDArray[np.int8]:
 
 
 def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np.uint8] | None:
-    """Return a table (256,) that makes the given sums; None if none is found, or words overflow.
+    """Return a table (256,) with which `sum_bytes` gives `sums`; None if none is found.
 
-    A sum is linear but for rounding and limits: ``floor(first * byte + second * other + constant)``
-    in units of 2**-22. The factors are the slopes, or a little more or less; each pair leaves a
-    range of constants, or none.
+    Apart from rounding and clamping, a sum is ``first * byte + second * other + constant``, in
+    units of 2**-22. Factors near the slopes are tried; for each pair, a range of constants may fit.
 
     Parameters
     ----------
@@ -90,7 +89,7 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
 
 
 def _deviations() -> Iterator[tuple[int, int]]:
-    """Yield pairs of deviations from the exact factors to try, the smallest first."""
+    """Yield pairs of numbers to add to the exact factors of `sum_table`, the smallest first."""
     near = range(-_TRIED_FACTORS, _TRIED_FACTORS + 1)
     yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
 

@@ -43,20 +43,21 @@ def exponentials(graph: Graph, node: Node) -> Array:
 
     They are int64 (256,) in Q0.31.
     """
-    scaled, counts = _scaled_differences(graph, node)
-    return np.where(counts, exp_of_negative(scaled), 0)
+    scaled, fits = _scaled_differences(graph, node)
+    return np.where(fits, exp_of_negative(scaled), 0)
 
 
 def _scaled_differences(graph: Graph, node: Node) -> tuple[Array, Array]:
-    """Return the differences 0 to -255 from the largest byte, scaled, in Q5.26, and which fit it.
+    """Return the differences 0 to -255 from a row's largest byte, scaled to real numbers in Q5.26.
 
-    Both arrays have shape (256,); differences that do not fit are 0.
+    Also returns whether each difference fits Q5.26; those that do not are 0. Both arrays have shape
+    (256,).
     """
     multiplier, shift = softmax_scale(graph, node)
     least = math.floor(31 * 2**26 / 2**shift)
     below = np.arange(256)
-    counts = below <= least
-    return scale(np.where(counts, -below, 0), multiplier, shift), counts
+    fits = below <= least
+    return scale(np.where(fits, -below, 0), multiplier, shift), fits
 
 
 def _distance_below_largest(x: Array) -> Array:

@@ -86,7 +86,7 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
         weights = times * steep, round(times * steep * alpha)
         scale = quantize_multiplier(data.scale / output.scale / weights[0])
         zeros = data.zero_point, output.zero_point
-        for found in _choices(expected, weights, zeros, scale, config.rows):
+        for found in _candidates(expected, weights, zeros, scale, config.rows):
             if np.array_equal(found.results(output.zero_point), expected):
                 return found
     return None
@@ -96,12 +96,13 @@ def _is_whole(number: float) -> bool:
     return abs(number - round(number)) < _INTEGER_TOLERANCE
 
 
-def _choices(
+def _candidates(
     expected: Array, weights: tuple[int, int], zeros: tuple[int, int], scale: Multiplier, rows: int
 ) -> Iterator[TwoSlopes]:
-    """Yield parameters that may give the expected results on both sides of the zero point.
+    """Yield parameters that may give the expected results above and below the zero point.
 
-    The reference kernel rounds twice, so the sums of each side may need an addend of their own.
+    `weights` are the steep and the shallow slope, `zeros` the zero points of input and output. The
+    reference kernel rounds twice, so each of the two sums may need an addend of its own.
     """
     steep, shallow = weights
     bytes_of = _ALL_BYTES[zeros[0] + 128 :], _ALL_BYTES[: zeros[0] + 128]
@@ -128,11 +129,10 @@ def _choices(
 def _addends(
     sums: Array, expected: Array, scale: Multiplier, rounding: Rounding, most: int
 ) -> list[int]:
-    """Return the addends, from `-most` to `most`, with which sums give the expected results.
+    """Return the numbers from `-most` to `most` that give the expected results if added to sums.
 
-    The smallest come first.
-
-    Results are clamped to the range of the expected ones before they are compared.
+    The smallest come first. Results are scaled, and clamped to the range of the expected ones,
+    before they are compared.
     """
     tried = np.arange(-most, most + 1).reshape(-1, 1)
     results = requantize(wrap32(sums + tried), *scale, rounding)
@@ -142,7 +142,7 @@ def _addends(
 
 
 def _factors(number: int, rows: int) -> tuple[int, int] | None:
-    """Return two factors of a number: a sum of `rows` weights, and a byte; None if impossible."""
+    """Return a number as a product of a possible sum of `rows` weights and a byte, or None."""
     factors = (each for each in range(_MAX_WEIGHT, 0, -1) if number % each == 0)
     byte = next((each for each in factors if abs(number // each) <= rows * _MAX_WEIGHT), None)
     return None if byte is None else (number // byte, byte)

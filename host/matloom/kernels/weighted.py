@@ -33,7 +33,7 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
 
 
 def _largest_magnitude(data: Array) -> int:
-    """Return the largest possible magnitude of elements minus their zero point, by type."""
+    """Return the largest magnitude that an element of this dtype minus a zero point can have."""
     return 2**15 if data.dtype == np.int16 else 255
 
 
@@ -59,7 +59,7 @@ def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
 
 
 def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONV_2D of 8-bit integers, or of int16 without zero points; with a bias or none."""
+    """CONV_2D of 8-bit integers, or of int16 without zero points; the bias is optional."""
     attributes = node.attributes_as(Conv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     largest = _largest_magnitude(image)
@@ -77,7 +77,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """DEPTHWISE_CONV_2D of 8-bit integers, or of int16; with a bias or none."""
+    """DEPTHWISE_CONV_2D of 8-bit integers, or of int16; the bias is optional."""
     attributes = node.attributes_as(DepthwiseConv2D)
     image, weights = inputs[0], _weights(graph, node, inputs)
     kernel = (weights.shape[1], weights.shape[2])
@@ -113,7 +113,7 @@ def _slide(
 
 
 def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """FULLY_CONNECTED of 8-bit integers, or of int16; with a bias or none."""
+    """FULLY_CONNECTED of 8-bit integers, or of int16; the bias is optional."""
     activation = node.attributes_as(FullyConnected).activation
     rows, weights = inputs[0], _weights(graph, node, inputs)
     largest = _largest_magnitude(rows)
@@ -140,7 +140,7 @@ def scatter(products: Array, attributes: TransposeConv) -> Array:
 
 
 def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """TRANSPOSE_CONV of 8-bit integers, with a bias or none."""
+    """TRANSPOSE_CONV of 8-bit integers, with an optional bias."""
     attributes = node.attributes_as(TransposeConv)
     image, weights = inputs[0], _weights(graph, node, inputs)
     image = image.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point

@@ -1,6 +1,6 @@
-"""Tables of bytes in TensorFlow Lite files: CAST to int32, ADD of 128, GATHER from the table.
+"""Table lookups of int8 in TensorFlow Lite files: CAST to int32, ADD of 128, GATHER from a table.
 
-Both interpreters run these three operators on int8.
+Both interpreters run these three operators on int8; the format has no operator for lookups.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ Item = Node | OpaqueOperator
 
 
 def table_of(graph: Graph, node: Node) -> Array | None:
-    """Return the table of a FUNCTION or LOOKUP without an operator in TensorFlow Lite, int8 (256,).
+    """Return the table, int8 (256,), of a LOOKUP, or of a FUNCTION that TensorFlow Lite lacks.
 
     The results are in ascending order of the input. Returns None for other nodes.
 
@@ -68,7 +68,7 @@ def table_tensors(graph: Graph, node: Node, table: Array) -> list[Tensor]:
 def join_tables(
     items: Sequence[Item], operators: Sequence[Any], additions: Additions, results: Iterable[int]
 ) -> list[Item]:
-    """Return `items` with a LOOKUP instead of each CAST, ADD and GATHER that compute one.
+    """Return `items` with a LOOKUP instead of each CAST, ADD and GATHER that look up bytes.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _lookup(
     operators: Sequence[Any],
     known: FileTensors,
 ) -> Node | None:
-    """Return the LOOKUP that computes the same as three operators; None if there is none."""
+    """Return the LOOKUP that equals a CAST, an ADD and a GATHER; None if there is none."""
     cast, add, gather = parts
     x, offset, table, made = (
         known.opaque_tensor(number)

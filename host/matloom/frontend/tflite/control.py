@@ -50,10 +50,11 @@ def can_run_on_host(tensors: FileTensors, names: Sequence[str], operators: Seque
                 tensors,
                 *(parts[at] for at in (called if name == "IF" else called[1:])),
             ]
-            ends = [numbers(operator, "Outputs").tolist()]
-            ends += [numbers(part.subgraph, "Outputs").tolist() for part in called_parts[1:]]
+            outputs = [numbers(operator, "Outputs").tolist()]
+            outputs += [numbers(part.subgraph, "Outputs").tolist() for part in called_parts[1:]]
             kinds = [
-                _types_and_shapes(part, side) for part, side in zip(called_parts, ends, strict=True)
+                _types_and_shapes(part, side)
+                for part, side in zip(called_parts, outputs, strict=True)
             ]
             if any(kind != kinds[0] for kind in kinds):
                 return False
@@ -89,9 +90,9 @@ def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
     return options.CondSubgraphIndex(), options.BodySubgraphIndex()
 
 
-def _types_and_shapes(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
+def _types_and_shapes(part: FileTensors, tensors: Sequence[int]) -> list[tuple[int, list[int]]]:
     """Return the types, as numbers of the format, and the shapes of tensors, given by number."""
-    tables = [part.subgraph.Tensors(number) for number in ends]
+    tables = [part.subgraph.Tensors(number) for number in tensors]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
 
 
@@ -104,7 +105,7 @@ def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
 
 
 def is_static(part: FileTensors) -> bool:
-    """Return whether a subgraph has no state, no control flow, and sizes that are known."""
+    """Return whether a subgraph has no state, no control flow, and only known sizes."""
     tables = list(records(part.subgraph, "Tensors"))
     if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):
         return False

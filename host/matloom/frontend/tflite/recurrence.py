@@ -1,7 +1,7 @@
-"""Converts UNIDIRECTIONAL_SEQUENCE_LSTM of int8 to products for the engine, and cells.
+"""Converts UNIDIRECTIONAL_SEQUENCE_LSTM of int8 to CONV_2D, for its products, and LSTM_CELL.
 
-One CONV_2D multiplies the inputs of all steps, and one for each step multiplies its state. Both
-leave sums of 32 bits, which LSTM_CELL scales gate by gate.
+One CONV_2D multiplies the inputs of all time steps; one for each step multiplies its state. Their
+outputs are sums of 32 bits, which LSTM_CELL scales gate by gate.
 """
 
 import math
@@ -179,7 +179,10 @@ class _Writer(NodeWriter):
     def write(
         self, data: tuple[int, Tensor], state: Sequence[tuple[int, Tensor]], output: int
     ) -> tuple[int, int]:
-        """Add the nodes; return the numbers of the output and the cells after the last step."""
+        """Add the nodes; return the tensor numbers of the last step's output and cell state.
+
+        `data` and the two items of `state` (output, cell state) are tensors with their numbers.
+        """
         lstm = self._lstm
         layer = self._layer("input", lstm.weights, lstm.biases)
         recurrence = self._layer("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
@@ -209,9 +212,10 @@ class _Writer(NodeWriter):
         lengths: tuple[int, int],
         layer: tuple[int, int],
     ) -> int:
-        """Add the product of `source` and all gates' weights; return the number of the sums.
+        """Add a CONV_2D of `source` with all gates' weights; return its output's tensor number.
 
-        The sums have the shape (1, *lengths, 4 * cells).
+        The output has the shape (1, *lengths, 4 * cells); `lengths` are those of batch and time, in
+        the order of the axes. `layer` has the tensor numbers of weights and biases.
         """
         number, tensor = source
         image = computed_like(tensor, name, (1, *lengths, tensor.shape[-1]))

@@ -63,7 +63,7 @@ class SubgraphReader:
         self._additions = Additions(known=self.known, use=self._use, add=add, hold=hold)
 
     def graph(self, name: str) -> Graph:
-        """Return the graph: nodes beside REFERENCE nodes, or one REFERENCE node for everything."""
+        """Return the subgraph as a graph; if it must run as a whole, with one REFERENCE node."""
         inputs, outputs = (numbers(self.subgraph, at).tolist() for at in ("Inputs", "Outputs"))
         if not outputs:
             raise ModelError("a model must have outputs")
@@ -101,8 +101,8 @@ class SubgraphReader:
         node = replace(node, inputs=(*separated, file), outputs=tuple(copies))
         return self._finish(name, separated, tuple(copies), [node])
 
-    def start(self) -> dict[str, Array]:
-        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
+    def assigned_values(self) -> dict[str, Array]:
+        """Run the subgraph; return the values that it assigns to variables, by name."""
         items = self._items(*self._operators())
         for item in items:
             if isinstance(item, OpaqueOperator):
@@ -203,8 +203,8 @@ class SubgraphReader:
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
-            sized = has_run_time_shape(name, inputs, self.known.is_computed)
-            if sized or isinstance(unsupported, Contradiction):
+            run_time_shape = has_run_time_shape(name, inputs, self.known.is_computed)
+            if run_time_shape or isinstance(unsupported, Contradiction):
                 self.unsized.update(outputs)
             dtype, misread = self.known.dtype(inputs), isinstance(unsupported, MisreadInMicro)
             opaque = OpaqueOperator(
@@ -213,7 +213,9 @@ class SubgraphReader:
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, dtype, misread=misread, sized=sized),
+                interpreters=interpreters_of(
+                    name, dtype, misread=misread, run_time_shape=run_time_shape
+                ),
                 has_own_node=is_layered_loop(self.known, name, operator),
             )
             return [opaque]
@@ -233,7 +235,7 @@ class SubgraphReader:
             if not 1 <= subgraph <= last:
                 raise ModelError(f"must name a subgraph of 1 to {last}, not {subgraph}")
             try:
-                self.resources.begin(SubgraphReader(self.content, subgraph).start())
+                self.resources.begin(SubgraphReader(self.content, subgraph).assigned_values())
             except ModelError as error:
                 raise type(error)(f"names subgraph {subgraph}, whose {error}") from None
         elif name == "VAR_HANDLE":
@@ -253,29 +255,29 @@ class SubgraphReader:
         op: Op,
         index: int,
         operator: Any,
-        given: list[int],
-        made: list[int],
+        inputs: list[int],
+        outputs: list[int],
     ) -> Node:
-        """Return an operator's node."""
-        while given and given[-1] == -1:
-            del given[-1]
-        if not given or not made or -1 in given:
-            raise Contradiction(f"must have its inputs and outputs, not {given} and {made}")
+        """Return an operator of the file as a node, without inputs that only hold parameters."""
+        while inputs and inputs[-1] == -1:
+            del inputs[-1]
+        if not inputs or not outputs or -1 in inputs:
+            raise Contradiction(f"must have its inputs and outputs, not {inputs} and {outputs}")
         if op in RESHAPES:
-            del given[1:]
-        inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
-        attributes = READERS[op](operator, inputs, outputs)
-        kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
+            del inputs[1:]
+        read, written = ([self.known[number] for number in side] for side in (inputs, outputs))
+        attributes = READERS[op](operator, read, written)
+        kept = [at for at in OPERANDS.get(op, range(len(inputs))) if at < len(inputs)]
         node = Node(
             op=op,
-            inputs=tuple(given[at] for at in kept),
-            outputs=tuple(made),
+            inputs=tuple(inputs[at] for at in kept),
+            outputs=tuple(outputs),
             attributes=attributes,
             index=index,
         )
         if len(kept) > MULTIPLIER_INPUT.get(op, len(kept)):
             raise Contradiction(f"must have {MULTIPLIER_INPUT[op]} inputs at most, not {len(kept)}")
-        tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
+        tensors = dict(zip((*inputs, *outputs), (*read, *written), strict=True))
         for problem in node_problems(tensors, node):
             raise error_of(problem)
         if OPERATORS[op].weight_axis is not None and self.known.is_4_bit(node.inputs[1]):

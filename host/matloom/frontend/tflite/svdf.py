@@ -1,8 +1,8 @@
-"""Converts SVDF of int8: a product with the newest input, a shifted memory, and its product.
+"""Converts SVDF of int8 to a convolution of the newest input, a memory of results, and a sum.
 
-The memory is a variable with time first, so that a call moves whole rows. Filters are reordered:
-those of one unit, its ranks, become adjacent columns, and a depthwise convolution over time and
-ranks computes the output of each unit.
+The memory holds the results of the last calls. It is a variable with time first, so that a call
+moves whole rows. Filters are reordered: those of one unit, its ranks, become adjacent columns, and
+a depthwise convolution over time and ranks computes the output of each unit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def _expected_types_and_shapes(
 
 
 def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
-    """Add the tensor of the memory before a call, (1, time, batch, filters).
+    """Add the tensor that holds the memory before a call, (1, time, batch, filters).
 
     Returns its number and the tensor.
     """
@@ -145,7 +145,10 @@ def _data(tensor: Tensor) -> Array:
 
 
 def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
-    """Add the product of the newest input; return its number, (1, 1, batch, filters)."""
+    """Add a CONV_2D of the newest input with the feature weights; return its output's number.
+
+    `number` is the input's tensor number. The output is (1, 1, batch, filters).
+    """
     data, state = inputs[_DATA], inputs[_STATE]
     weights = _split_by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
     row = computed_like(data, "input", (1, 1, *data.shape))
@@ -159,7 +162,10 @@ def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, ran
 
 
 def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
-    """Add the memory after a call, with the newest row, without the oldest; return its number."""
+    """Add operators that drop the memory's oldest row and append row `newest`.
+
+    Returns the tensor number of the memory after the call.
+    """
     before, kind = memory
     one, length, *row = kind.shape
     if length == 1:
@@ -178,9 +184,10 @@ def _sums(
     output: Tensor,
     parts: Sequence[Array],
 ) -> int:
-    """Add the product of the memory with its weights; return its number, (1, 1, batch, units).
+    """Add a depthwise convolution of the memory; return its output's number.
 
-    The weights are the sum of `parts`.
+    Its weights are the sum of `parts`, arrays of int8 (ranks, units, time). The output is (1, 1,
+    batch, units).
     """
     number, state = memory
     _one, length, batch, filters = state.shape

@@ -201,12 +201,14 @@ class FileTensors:
     def _constant_data(
         self, table: Any, shape: tuple[int, ...], dtype: str, *, packed: bool
     ) -> Array | None:
-        """Return the values of a constant, None without any; the file may have bytes beyond them.
+        """Return the values of a constant; None if the file has none. Bytes after them are ignored.
+
+        `packed` says whether a byte holds two integers of 4 bits.
 
         Raises
         ------
         MisreadInMicro
-            They are sparse.
+            The values are sparse.
         """
         raw = self._raw(table.Buffer())
         if raw.size == 0:

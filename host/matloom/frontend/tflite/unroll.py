@@ -173,7 +173,7 @@ class _Writer:
         return bool(found.item())
 
     def _known_integers(self, graph: Any, inputs: Mapping[int, Array | None]) -> dict[int, Array]:
-        """Return a subgraph's integers that follow from known inputs, by tensor number."""
+        """Return, by tensor number, integers of a subgraph that known inputs determine."""
         known = {
             int(number): value
             for number, value in zip(graph.inputs, inputs.values(), strict=True)
@@ -190,7 +190,7 @@ class _Writer:
     def _value(
         self, graph: Any, number: int, known: Mapping[int, Array] | None = None
     ) -> Array | None:
-        """Return a tensor's integers or booleans, from `known` or constant; None if unknown."""
+        """Return a tensor's integers or booleans if it is in `known` or constant; None if not."""
         if known and number in known:
             return known[number]
         tensor = graph.tensors[number]
@@ -228,7 +228,7 @@ class _Writer:
         known: Mapping[int, Array],
         label: str,
     ) -> int:
-        """Return the number in the first subgraph of a tensor that an operator in `graph` reads."""
+        """Return the number, in the first subgraph, for tensor `number` of a branch or body."""
         if number < 0:
             return number
         if number in known:

@@ -95,7 +95,7 @@ def _comparison(op: str) -> Handler:
     return handler
 
 
-def _different(writer: Writer, call: Call) -> str:
+def _not_equal(writer: Writer, call: Call) -> str:
     return writer.add("Not", _comparison("Equal")(writer, call))
 
 
@@ -188,7 +188,7 @@ ELEMENTWISE: dict[str, Handler] = {
     "hardtanh": _limits("min_val", "max_val"),
     "leaky_relu": _leaky,
     "masked_fill": _masked_fill,
-    "ne": _different,
+    "ne": _not_equal,
     "prelu": _prelu,
     "_prelu_kernel": _prelu,
     "relu6": _relu6,

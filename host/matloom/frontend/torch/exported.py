@@ -53,7 +53,7 @@ def onnx_of_exported(program: Any) -> bytes:
     Raises
     ------
     ModelError
-        An operator, a type or a size has no counterpart, or a run would change a buffer.
+        An operator, a type or a size has no counterpart, or the program changes a buffer.
     MissingPackageError
         The package onnx is not installed.
     """
@@ -147,15 +147,15 @@ class _Conversion:
         target = node.target
         if target is operator.getitem:
             return self._value(node.args[0])[node.args[1]]
-        space, name, arguments = _parse_call(node)
+        namespace, name, arguments = _parse_call(node)
         if name.startswith(_CHECKS):
             return None
         call = Call(
-            operator=f"{space}.{name}",
+            operator=f"{namespace}.{name}",
             arguments={key: self._value(argument) for key, argument in arguments.items()},
             outputs=_output_kinds(node),
         )
-        handler = _HANDLERS.get(space, {}).get(name) or self._own(space, name)
+        handler = _HANDLERS.get(namespace, {}).get(name) or self._custom_handler(namespace, name)
         found = handler(self.writer, call)
         names = found if isinstance(found, list) else [found]
         values = [
@@ -169,17 +169,19 @@ class _Conversion:
         return Value(name=name, shape=kind[0], dtype=kind[1], data=self.writer.constants.get(name))
 
     @staticmethod
-    def _own(space: str, name: str) -> Callable[[Writer, Call], Any]:
-        """Return the handler of a registered operator, which adds a node of a custom domain.
+    def _custom_handler(namespace: str, name: str) -> Callable[[Writer, Call], Any]:
+        """Return a function that adds an operator of a user to the model, with a custom domain.
+
+        The user has registered the operator as ``namespace.name``.
 
         Raises
         ------
         _UnknownError
             The operator is not registered.
         """
-        if find_registered(f"{space}.{name}") is None:
+        if find_registered(f"{namespace}.{name}") is None:
             raise _UnknownError(
-                f"has the operator {space}.{name}, which has no counterpart in ONNX",
+                f"has the operator {namespace}.{name}, which has no counterpart in ONNX",
                 hint="export it with torch.onnx.export(dynamo=True), or register the operator",
             )
 
@@ -187,12 +189,12 @@ class _Conversion:
             arguments = call.arguments.items()
             inputs = [value.name for _, value in arguments if isinstance(value, Value)]
             plain = {key: value for key, value in arguments if not isinstance(value, Value)}
-            return writer.add_multiple(name, inputs, len(call.outputs), domain=space, **plain)
+            return writer.add_multiple(name, inputs, len(call.outputs), domain=namespace, **plain)
 
         return handler
 
     def _value(self, argument: Any) -> Any:
-        """Return an argument of an operator, with values instead of nodes, also within lists."""
+        """Return an argument of an operator, with nodes, also within lists, replaced by values."""
         if isinstance(argument, (list, tuple)):
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):

@@ -54,7 +54,7 @@ def _stack(writer: Writer, call: Call) -> str:
     return writer.add("Concat", *names, axis=axis)
 
 
-def _write_parts(writer: Writer, call: Call) -> list[str]:
+def _write_split(writer: Writer, call: Call) -> list[str]:
     axis = call["self"].axis(call.get("dim", 0))
     sizes = [made[0][axis] for made in call.outputs if made is not None]
     names = [call["self"].name, writer.integers(sizes)]
@@ -227,7 +227,7 @@ _SHAPED += ("unsqueeze", "view", "view_copy")
 
 MOVES: dict[str, Handler] = {
     **dict.fromkeys(_SHAPED, _reshape),
-    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _write_parts),
+    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _write_split),
     **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _pad),
     **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad),
     "amax": _reduction_writer("ReduceMax"),
