@@ -65,7 +65,7 @@ class _Average:
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operators of an average pool on integers; return the claim about its sums.
+    """Convert an average pool on integers; return how many sums can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -92,11 +92,11 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
-    """Add the operators of a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear.
+    """Convert a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear. Returns the claim about the sums. Returns None if
-    another operator precedes QuantizeLinear, if the reduced axes are not adjacent or are all axes,
-    or if a result depends on more than `_MAX_WINDOW` elements.
+    `index` is the index of QuantizeLinear. Returns how many sums can differ from ONNX Runtime's, or
+    None if another operator precedes QuantizeLinear, if the reduced axes are not adjacent or are
+    all axes, or if a result depends on more than `_MAX_WINDOW` elements.
     """
     last = model.proto.graph.node[index]
     mean = model.producer(last.input[0])
@@ -106,7 +106,7 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
     if first is None or first.op_type != "DequantizeLinear" or not values.is_bytes(first.input[0]):
         return None
     source, made = first.input[0], last.output[0]
-    shape, node = values.known[source].shape, FileNode.of(mean, model.opset)
+    shape, node = values.known[source].shape, FileNode.from_proto(mean, model.opset)
     given_axes = integers(node.parameter("axes", 1, model.constant, []), "axes")
     axes = tuple(sorted({axis % len(shape) for axis in given_axes}))
     count = math.prod(shape[axis] for axis in axes)
@@ -131,7 +131,7 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
-    """Add the operators of an average, and return the claim about its sums.
+    """Convert an average; return how many of its sums can differ from ONNX Runtime's.
 
     `floating` says whether ONNX Runtime computes the average in float32.
     """
@@ -175,7 +175,7 @@ def _operands(
 
 
 def _add_means(values: Values, data: Array, average: _Average) -> None:
-    """Add the operators of an average over axes in the file's order, and register its output.
+    """Add a convolution that averages over `average.axes`, and register its output.
 
     If the axes are the last ones, they become the depth of a convolution with one output channel.
     Otherwise, they become the height of a depthwise convolution.
@@ -205,7 +205,7 @@ def _add_means(values: Values, data: Array, average: _Average) -> None:
 
 
 def _add_sums(values: Values, data: Array, average: _Average) -> None:
-    """Add the operators of an average over windows of an image, and register its output."""
+    """Add a depthwise convolution that averages over windows of an image; register its output."""
     name = average.output
     wanted, channels = values.known[name], values.known[average.source].shape[1]
     number = values.bytes_of(average.source, LAST, average.input_quantisation)
@@ -268,8 +268,8 @@ def _compute_averages(values: Values, model: Model, average: _Average) -> Array:
 def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) -> Array:
     """Return windows as a tensor that a reduction over `average.axes` can read.
 
-    `elements` is (windows, elements); `shape` is the shape of the file's tensor. The elements
-    spread along the averaged axes, and the windows along another axis.
+    `elements` is (windows, elements); `shape` is the shape of the file's tensor. In the result, the
+    elements of a window lie along the averaged axes, and the windows along another axis.
     """
     reduced = [shape[axis] for axis in average.axes]
     before, after = average.axes[0], len(shape) - average.axes[-1] - 1
@@ -284,7 +284,7 @@ def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
 
 
 def _count_uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
-    """Return the number of sums so close to a half that float32 could round them differently.
+    """Return the number of sums whose scaled value is so near a half that float32 may misround it.
 
     `reach` is the smallest and the largest sum, both inclusive; `scale` is their factor. Float32
     rounds each of the `count` elements, each addition, and both quotients once; this function

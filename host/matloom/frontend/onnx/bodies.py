@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from matloom.frontend.onnx.optimised import is_integer
+from matloom.frontend.onnx.optimised import is_integer_operator
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs, values_read
 
@@ -11,7 +11,7 @@ def is_layered_loop(node: Any) -> bool:
     """Return whether a NodeProto is a Loop whose body has operators on quantised integers."""
     if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
         return False
-    return any(is_integer(each.op_type) for body in subgraphs(node) for each in body.node)
+    return any(is_integer_operator(each.op_type) for body in subgraphs(node) for each in body.node)
 
 
 def with_loop_shapes(model: Any) -> Any:
@@ -80,7 +80,7 @@ _COUNTERS = (7, 9)
 
 
 def _add_missing_producers(graph: Any) -> None:
-    """Give each output of a body a node that makes it, and clear the shapes of all outputs.
+    """Ensure that a node makes each output of a body, and clear the shapes of all outputs.
 
     An output that is an input, or repeats an earlier output, becomes the output of a new Identity.
     """

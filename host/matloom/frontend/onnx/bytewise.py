@@ -42,8 +42,8 @@ ELEMENTWISE = frozenset(
 def convert_function(values: Values, model: Model, index: int) -> Claim | None:
     """Replace all operators from a tensor of bytes to a QuantizeLinear by one function of a byte.
 
-    `index` is the index of the QuantizeLinear in the model. Returns the claim about the results;
-    None if the operators read several tensors, or none of them is element-wise.
+    `index` is the index of the QuantizeLinear in the model. Returns how many results can differ
+    from ONNX Runtime's; None if the operators read several tensors, or none is element-wise.
 
     Raises
     ------
@@ -70,12 +70,13 @@ def convert_function(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def convert_move(values: Values, model: Model, index: int) -> bool:
-    """Move bytes instead of floats for a move between DequantizeLinear and QuantizeLinear.
+    """Convert an operator that moves elements between DequantizeLinear and QuantizeLinear.
 
-    If the two have different quantisations, a function from bytes to bytes precedes the move. This
-    changes no result: moves do not depend on values, and the function keeps the order of values, on
-    which maxima depend. `index` is the index of QuantizeLinear. Returns False if there is no such
-    move.
+    The converted operator moves bytes instead of floats. If DequantizeLinear and QuantizeLinear
+    have different quantisations, a function from bytes to bytes precedes it. This changes no
+    result: moves do not depend on values, and the function keeps the order of values, on which
+    maxima depend. `index` is the index of QuantizeLinear. Returns False if another operator
+    precedes it.
     """
     node = model.proto.graph.node[index]
     move = model.producer(node.input[0])
@@ -106,10 +107,10 @@ def convert_move(values: Values, model: Model, index: int) -> bool:
 def _requantise(
     values: Values, model: Model, ends: tuple[Any, Any], scales: tuple[Quantisation, Quantisation]
 ) -> str:
-    """Add the function from the quantisation of DequantizeLinear to that of QuantizeLinear.
+    """Add an operator that converts bytes from one quantisation to another.
 
-    `ends` are the two operators, `scales` their quantisations. Returns the name of the function's
-    result, a value that the file does not have.
+    `ends` are DequantizeLinear and QuantizeLinear, `scales` their quantisations. Returns the name
+    of the result, a value that the file does not have.
     """
     import onnx
 
@@ -125,7 +126,7 @@ def _requantise(
 
 
 def _operators_between(model: Model, index: int) -> list[Any]:
-    """Return an operator and its predecessors up to DequantizeLinear, in the model's order.
+    """Return the operator `index` and its predecessors up to DequantizeLinear, in model order.
 
     The result is empty if a predecessor is not element-wise, or reads a constant of several
     elements.

@@ -72,10 +72,10 @@ class _Lines:
 
 
 def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
-    """Add the operators of a function that differs by channel, before a QuantizeLinear.
+    """Convert a PRelu, Mul or Div with a constant for each channel, before a QuantizeLinear.
 
-    `index` is the index of QuantizeLinear. Returns the claim about the results; None if another
-    operator precedes QuantizeLinear.
+    `index` is the index of QuantizeLinear in the model. Returns how many results can differ from
+    ONNX Runtime's; None if another operator precedes QuantizeLinear.
 
     Raises
     ------
@@ -101,9 +101,10 @@ def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _function(values: Values, model: Model, index: int) -> _Function | None:
-    """Return the function that makes the input of a QuantizeLinear.
+    """Return the PRelu, Mul or Div before a QuantizeLinear, with ONNX Runtime's results.
 
-    The result is None if the operator before is another one, or has no constant for each channel.
+    The result is None if another operator is there, or it has no constant for each channel.
+    `index` is the index of QuantizeLinear in the model.
     """
     last = model.proto.graph.node[index]
     node = model.producer(last.input[0])
@@ -181,9 +182,10 @@ def _results(
 
 
 def _combination(function: _Function) -> tuple[Any, Op | None]:
-    """Return how to combine the results of one or two `_Lines`.
+    """Return the operator that combines the two `_Lines` of a PRelu: its minimum or its maximum.
 
-    The result is a function for NumPy arrays, and the engine's operator; None if there is only one.
+    It is returned as a NumPy function and as an operator of the graph. The operator is None for
+    functions that have only one `_Lines`.
 
     Raises
     ------
@@ -200,10 +202,10 @@ def _combination(function: _Function) -> tuple[Any, Op | None]:
 
 
 def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Lines:
-    """Return the linear functions of these slopes that agree best with ONNX Runtime's results.
+    """Return the linear functions with these slopes that agree best with ONNX Runtime's results.
 
     For a PRelu, only inputs of one sign matter: those not below zero if `positive`, otherwise those
-    below. The multipliers are fitted to ideal results for the other inputs.
+    below. For all other inputs, ideal results replace ONNX Runtime's.
 
     Raises
     ------
@@ -250,8 +252,9 @@ def _weight_and_shift(scale: float) -> tuple[int, int]:
 def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int) -> int:
     """Return the multiplier with which most of the scaled sums equal the wanted results.
 
-    `right` is the right shift; wanted results at one of `limits` stand for all results beyond it.
-    Unlike in `steps.fit_multipliers`, results may fall as sums rise, and sums are `weight` apart.
+    `limits` are the smallest and the largest result, to which results beyond them are clamped;
+    `right` is the right shift. Unlike in `steps.fit_multipliers`, results may fall as sums rise,
+    and sums may be more than 1 apart.
     """
     half, size = 1 << (30 + right), np.maximum(np.abs(sums), 1)
     # The products that round to each result, half open; beyond the limits all do.
@@ -270,7 +273,10 @@ def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int)
 
 
 def _add_operators(values: Values, function: _Function, lines: list[_Lines], op: Op | None) -> None:
-    """Add the operators of `lines`, and `op` if it is given; register the function's output."""
+    """Add a depthwise convolution for each of `lines`, and `op`, which combines two of them.
+
+    `op` is None if there is only one. The last result becomes the function's output.
+    """
     name, (given, made) = function.output, function.ends
     number = values.read_as(values.bytes_of(function.source, function.order), given)
     shape, channels = values.tensors[number].shape, len(function.slopes)

@@ -1,8 +1,8 @@
 """Converts Where with a constant condition on quantised tensors, as in masks of attention.
 
-Where one tensor is chosen, its bytes change their quantisation; elsewhere, the result is constant.
-On bytes this is a function, a product with 0 or 1, and a sum with constants. The product and the
-sum do not round.
+Where the condition chooses the computed tensor, its bytes change their quantisation; elsewhere, the
+result is constant. On bytes this is a function, a product with 0 or 1, and a sum with constants.
+The product and the sum do not round.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class _Choice:
 
 
 def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operators of QLinearWhere; return the claim that no result differs.
+    """Convert a QLinearWhere; return the claim that all results equal ONNX Runtime's.
 
     Raises
     ------
@@ -75,10 +75,10 @@ def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
-    """Add the operators of a Where between DequantizeLinear and QuantizeLinear.
+    """Convert a Where between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear. Returns the claim that no result differs; None if there
-    is no Where with a constant condition and one constant operand.
+    `index` is the index of QuantizeLinear in the model. Returns the claim that all results equal
+    ONNX Runtime's; None if there is no Where with a constant condition and one constant operand.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
-    """Add the operators of a choice, and return the claim that no result differs."""
+    """Convert a choice; return the claim that all results equal ONNX Runtime's."""
     source, made = values.known[choice.source], values.known[choice.output]
     if source.shape != made.shape:
         raise Unsupported("repeats the tensor that it chooses from")
@@ -128,7 +128,10 @@ def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
 
 
 def _table(values: Values, model: Model, choice: _Choice) -> Array:
-    """Return the result, as int8 (256,), for each byte of the computed operand if it is chosen."""
+    """Return ONNX Runtime's results, int8 (256,), where the computed operand is chosen.
+
+    They are in ascending order of the operand's byte.
+    """
     import onnx
 
     alone, condition = onnx.NodeProto(), "chosen"
@@ -152,10 +155,11 @@ def _table(values: Values, model: Model, choice: _Choice) -> Array:
 def _choose(
     values: Values, number: int, choice: tuple[Array, Array], scale: Quantisation, name: str
 ) -> int:
-    """Return the tensor number of a choice between tensor `number` and constants.
+    """Add operators that choose between the elements of tensor `number` and constants.
 
     `choice` is the mask of elements that are taken from the tensor, and the constants for the
-    others; `scale` is the quantisation of tensor, constants and result.
+    others; `scale` is the quantisation of tensor, constants and result. Returns the tensor number
+    of the result, which is called `name`.
     """
     zero = np.int8(scale.zero_point[0])
     factors = np.ascontiguousarray(choice[0]).astype(np.int8)

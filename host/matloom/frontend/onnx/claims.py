@@ -23,7 +23,7 @@ class Claim:
     affected:
         Number of channels with results that differ.
     unproven:
-        Indices of these channels.
+        Indices of the affected channels.
     run_by_onnxruntime:
         Number of channels that ONNX Runtime runs because their results would differ.
     floating:

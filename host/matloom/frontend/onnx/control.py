@@ -14,7 +14,7 @@ import numpy as np
 
 from matloom.frontend.onnx.bytewise import ELEMENTWISE
 from matloom.frontend.onnx.moves import MOVES
-from matloom.frontend.onnx.optimised import is_integer
+from matloom.frontend.onnx.optimised import is_integer_operator
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.kernels.onnx_model import subgraphs
 
@@ -81,11 +81,11 @@ class _Writer:
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
         self.replacement: list[Any] = []
         bodies = list(subgraphs(self.node))
-        if not any(is_integer(each.op_type) for body in bodies for each in body.node):
+        if not any(is_integer_operator(each.op_type) for body in bodies for each in body.node):
             raise _RefusedError
         for body in bodies:
             for each in body.node:
-                if each.op_type not in _CANNOT_FAIL and not is_integer(each.op_type):
+                if each.op_type not in _CANNOT_FAIL and not is_integer_operator(each.op_type):
                     raise _RefusedError
             if body.sparse_initializer:
                 raise _RefusedError
@@ -268,7 +268,7 @@ class _Writer:
 
 
 def _condition_is_constant(body: Any) -> bool:
-    """Return whether a loop never stops early, because its body returns its condition unchanged."""
+    """Return whether a loop never stops early, because its body keeps the condition unchanged."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type in ("Identity", "Cast"):
@@ -277,7 +277,7 @@ def _condition_is_constant(body: Any) -> bool:
 
 
 def _require_choices(graph: Any) -> None:
-    """Raise `_RefusedError` if ONNX Runtime may not run a Where that this module added.
+    """Raise `_RefusedError` if ONNX Runtime may be unable to run a Where that this module added.
 
     Both values and the result must have the same known type and shape, and a type that Where
     supports.

@@ -74,7 +74,7 @@ def operator_name(node: Any) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
-def _only_reshapes(item: Node | OpaqueOperator) -> bool:
+def _is_reshape(item: Node | OpaqueOperator) -> bool:
     """Return whether an operator is a RESHAPE, which moves no byte and may be left out."""
     return isinstance(item, Node) and item.op is Op.RESHAPE
 
@@ -88,8 +88,9 @@ class Conversion:
         The values of the model as tensors of the graph, with the operators added so far.
     claims:
         Claims about operators on the engine, by the operator's index.
-    others:
-        Number of operators registered by users, and of loops with layers in their bodies.
+    custom_or_loops:
+        Number of operators registered by users and of loops with layers in their bodies, which the
+        engine may run although they have no claim.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Conversion:
         self.model = Model(model)
         self.values = Values(numbers, known, _INDICES_PER_OPERATOR * len(self.graph.node))
         self.claims: dict[int, Claim] = {}
-        self.others = 0
+        self.custom_or_loops = 0
         self._floating = floating
         self._reasons: dict[int, str] = {}
         self._readers: dict[str, list[Any]] = {}
@@ -132,7 +133,7 @@ class Conversion:
         try:
             if own is not None:
                 add_registered(self.values, self.model, own, node, index)
-                self.others += 1
+                self.custom_or_loops += 1
                 return
             if self._convert_for_engine(index, node):
                 return
@@ -162,7 +163,7 @@ class Conversion:
                 raise Unsupported(str(claim))
             if claim is not None:
                 made = reversed(self.values.operators)
-                self.claims[next(each.index for each in made if not _only_reshapes(each))] = claim
+                self.claims[next(each.index for each in made if not _is_reshape(each))] = claim
             return claim is not None or convert_move(self.values, self.model, index)
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
@@ -178,8 +179,8 @@ class Conversion:
     def _convert_integer(self, node: Any) -> None:
         """Convert an operator on integers.
 
-        If too many of its results can differ from ONNX Runtime's, ONNX Runtime runs the channels in
-        question; `Unsupported` is raised if the operator cannot be split by channel.
+        If too many of its results can differ from ONNX Runtime's, ONNX Runtime runs the channels
+        with such results; `Unsupported` is raised if the operator cannot be split by channel.
         """
         first = 2 if node.op_type == "QLinearConcat" else 0
         for name in (*node.input[first : first + 1], *node.output[:1]):
@@ -200,7 +201,7 @@ class Conversion:
     def _is_rejected(self, claim: Claim) -> bool:
         """Return whether more results than allowed can differ from ONNX Runtime's.
 
-        If results must be exact, none may.
+        If results must be exact, no difference is allowed.
         """
         often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
         return often or (self.exact and not claim.is_proven)
@@ -227,7 +228,7 @@ class Conversion:
         name, alone = operator_name(node), is_layered_loop(node)
         made = self.values.known.get(node.output[0]) if node.output else None
         reason = self._reasons.get(id(node)) or usual_reason(node, made.dtype if made else None)
-        self.others += alone
+        self.custom_or_loops += alone
         self.values.operators.append(
             OpaqueOperator(
                 name=name,
@@ -246,9 +247,9 @@ class Conversion:
             self._declare_as_read(output)
 
     def _declare_as_read(self, name: str) -> None:
-        """Record the quantisation of a value that its readers state.
+        """Record a value's quantisation as stated by the operators that read it.
 
-        A reader is an operator on integers that reads the value directly or through moves.
+        These are operators on integers that read the value directly, or after it was moved.
         """
         value, stated = self.values.known.get(name), self._stated_quantisation(name)
         if value is not None and value.dtype in ("int8", "uint8") and stated is not None:

@@ -32,7 +32,7 @@ class FileNode:
     opset: int
 
     @classmethod
-    def of(cls, proto: Any, opset: int) -> "FileNode":
+    def from_proto(cls, proto: Any, opset: int) -> "FileNode":
         """Return the operator of a NodeProto."""
         import onnx
 

@@ -47,8 +47,8 @@ class GraphReader:
     def graph(self) -> Graph:
         """Return the graph of the model.
 
-        It has operators of the engine and parts for ONNX Runtime, or a single part for ONNX
-        Runtime.
+        ONNX Runtime runs all operators that the engine does not support; if these are all, or the
+        model cannot be divided, the graph has a single node.
         """
         try:
             graph = self._mixed_graph()
@@ -60,7 +60,10 @@ class GraphReader:
         return graph
 
     def claims(self) -> list[Claim]:
-        """Return the claims about operators on the engine; empty if there are no such operators."""
+        """Return, for each operator on the engine, how many results can differ from ONNX Runtime's.
+
+        The list is empty if there are no such operators.
+        """
         try:
             self._mixed_graph()
         except Unsupported:
@@ -96,7 +99,7 @@ class GraphReader:
             raise Unsupported("has an input among its outputs")
         conversion = Conversion(model, numbers, known, floating, self.exact)
         outputs = conversion.run(*ends)
-        if not conversion.claims and not conversion.others:
+        if not conversion.claims and not conversion.custom_or_loops:
             raise Unsupported("has no layer for the engine")
         self._claims = list(conversion.claims.values())
         values = conversion.values
@@ -117,6 +120,8 @@ class GraphReader:
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
         """Return the graph of `nodes`, without tensors that no node reads or makes.
+
+        `entering` are the tensor numbers of the network's inputs.
 
         Raises
         ------

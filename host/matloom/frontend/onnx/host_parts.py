@@ -145,9 +145,10 @@ def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> b
 
 
 def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
-    """Let ONNX Runtime run the unproven channels of a layer, and return the claim that holds then.
+    """Let ONNX Runtime run the channels of a layer whose results could differ (`claim.unproven`).
 
     The engine still computes all channels; ONNX Runtime's results replace those of unproven ones.
+    Returns the claim for the results after the replacement.
 
     Raises
     ------
@@ -225,7 +226,7 @@ _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 
 def _set_output(part: OnnxPart, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
-    """Register the value `last`, with axes in the order `axes`, as the output of an operator."""
+    """Register `last`, a value with axes in the order `axes`, as the output of an operator."""
     at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
     rank = len(part.values.known[last].shape)

@@ -46,7 +46,10 @@ class _HostTransposes:
                 self.readers.setdefault(number, []).append(item)
 
     def move_before_copy(self, transpose: Node) -> None:
-        """Replace a transpose on the engine if it reads a result of ONNX Runtime."""
+        """Move a transpose to ONNX Runtime if it reads a result of ONNX Runtime, copied to int8.
+
+        Afterwards, the transpose precedes the copy.
+        """
         copy = self.producers.get(transpose.inputs[0])
         if not isinstance(copy, Node) or copy.op not in _COPIES:
             return
@@ -61,7 +64,10 @@ class _HostTransposes:
         self.values.operators[self._index_of(transpose)] = after
 
     def move_after_copy(self, copy: Node) -> None:
-        """Replace the transpose before `copy`, if any, if only ONNX Runtime reads the copy."""
+        """Move the transpose before `copy`, if any, to ONNX Runtime if only that reads the copy.
+
+        `copy` converts int8 values of the engine to the file's type.
+        """
         transpose, (number,) = self.producers.get(copy.inputs[0]), copy.outputs
         readers = [
             item

@@ -47,7 +47,7 @@ def split_zero_points(proto: Any) -> Any:
 
 
 def _split(model: Model, node: Any, number: int) -> list[Any]:
-    """Return the operators that replace a product with constants; empty if it stays as it is.
+    """Return the operators that replace a product with constant weights; empty if it stays.
 
     `number` makes the names of new values unique.
     """
@@ -149,7 +149,7 @@ def _weights(model: Model, name: str, zero: str) -> Array:
 
 
 def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a MatMulInteger; return the claim that its sums are exact.
+    """Convert a MatMulInteger; return the claim that its sums are exact.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _convert_computed(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a MatMulInteger of two computed tensors; return that its sums are exact.
+    """Convert a MatMulInteger of two computed tensors; return the claim that its sums are exact.
 
     Raises
     ------

@@ -83,7 +83,7 @@ class LoadedNodes:
 
 
 def load_nodes(file: ModelFile) -> list[LoadedNodes]:
-    """Return the graphs that an ONNX Runtime provider may see for a file, the usual one first.
+    """Return the graphs that an execution provider of ONNX Runtime may get, the usual one first.
 
     With optimisations, ONNX Runtime removes activations that QuantizeLinear makes superfluous, and
     gives each reader a DequantizeLinear of its own, before it asks providers. Without

@@ -58,14 +58,14 @@ class _Loop:
         carried, begins, ends = self._node.input[2:], self._body.input[2:], self._body.output[1:]
         for at, (name, begin, end) in enumerate(zip(carried, begins, ends, strict=False)):
             if self._ranks[name] > 2 and images & {begin.name, end.name}:
-                self._carry(at, *_orders(self._ranks[name]))
+                self._change_carried_value(at, *_orders(self._ranks[name]))
         nested = any(True for each in self._body.node for _ in subgraphs(each))
         for name in self._outer:
             if self._ranks[name] > 2 and name in images and not nested:
-                self._read(name, *_orders(self._ranks[name]))
+                self._change_outer_value(name, *_orders(self._ranks[name]))
         return [*self._before, self._node, *self._after]
 
-    def _carry(self, index: int, last: Sequence[int], first: Sequence[int]) -> None:
+    def _change_carried_value(self, index: int, last: Sequence[int], first: Sequence[int]) -> None:
         """Change the carried value with this index to channels last.
 
         `last` is the order of axes that a transpose to channels last has, `first` that of its
@@ -74,7 +74,7 @@ class _Loop:
         begin, end, given = self._body.input[2 + index], self._body.output[1 + index], 2 + index
         self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
         inside, begin.name = begin.name, self._new(begin.name)
-        self._begin(begin.name, first, inside)
+        self._transpose_at_start(begin.name, first, inside)
         end.name = self._transpose(self._body.node, end.name, last)
         for each in (begin, end):
             each.type.tensor_type.ClearField("shape")
@@ -85,18 +85,18 @@ class _Loop:
             )
             self._after.append(_transpose(self._node.output[index], first, made))
 
-    def _read(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
+    def _change_outer_value(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
         """Change a value that the body reads from outside to channels last.
 
-        `last` and `first` are as in `_carry`.
+        `last` and `first` are as in `_change_carried_value`.
         """
         given, inside = self._transpose(self._before, name, last), self._new(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
-        self._begin(given, first, inside)
+        self._transpose_at_start(given, first, inside)
 
-    def _begin(self, name: str, order: Sequence[int], output: str) -> None:
-        """Insert a transpose of the value `name` at the start of the body."""
+    def _transpose_at_start(self, name: str, order: Sequence[int], output: str) -> None:
+        """Insert a transpose of the value `name`, with the result `output`, before all nodes."""
         nodes = [_transpose(name, order, output), *self._body.node]
         self._body.ClearField("node")
         self._body.node.extend(nodes)
@@ -119,8 +119,8 @@ class _Loop:
 def _images(body: Any) -> set[str]:
     """Return the names of a body's values that are images.
 
-    They are the values that operators on images read or make, and those that element-wise operators
-    connect with them.
+    These are the inputs and outputs of operators on images, and all inputs and outputs of
+    element-wise operators that read or make an image.
     """
     found = {
         name

@@ -17,8 +17,8 @@ _WITHOUT_END = np.iinfo(np.int64).max
 def onnx_loop(content: bytes, position: int) -> LoopParts | None:
     """Return the parts of a loop of a file, by the index of its operator.
 
-    The result is None if the operator is no loop with quantised layers, or its body cannot be a
-    separate model, as when a value changes in type or shape.
+    The result is None if the operator is not a loop with quantised layers, or its body cannot be a
+    separate model, for instance because a value changes its type or shape.
     """
     model = parse(content)
     node = model.graph.node[position]

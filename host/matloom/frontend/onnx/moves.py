@@ -7,7 +7,7 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.move_options import MoveOptions, reduce_max_steps
-from matloom.frontend.onnx.parts import add_parts, take_places
+from matloom.frontend.onnx.parts import add_gather, add_split
 from matloom.frontend.onnx.quantised import Model, attribute
 from matloom.frontend.onnx.values import LAST, LINE, Order, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
@@ -43,7 +43,7 @@ def transpose(values: Values, model: Model, node: Any, source: str, output: str)
 
 
 def max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert MaxPool of images, or along one axis, which becomes that of images of one row."""
+    """Convert MaxPool of images; data with one spatial axis become images of one row."""
     value, wanted = values.known[source], values.known[output]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))
@@ -77,9 +77,9 @@ def reduce_max(values: Values, model: Model, node: Any, source: str, output: str
 
 
 def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequence[_Step]) -> int:
-    """Add operators that read one another's results; return the tensor number of the last result.
+    """Add operators of which each reads the previous one's result; return the last one's number.
 
-    `names` are the names of the first input, which is read in this order of axes, and of the
+    `names` are those of the first operator's input, whose axes are read in `order`, and of the
     output.
     """
     source, output = names
@@ -91,7 +91,7 @@ def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequ
 
 
 def _options(values: Values, model: Model, node: Any, source: str) -> MoveOptions:
-    file_node = FileNode.of(node, model.opset)
+    file_node = FileNode.from_proto(node, model.opset)
     return MoveOptions(file_node, values.known[source].shape, model.constant)
 
 
@@ -100,7 +100,7 @@ def split(values: Values, model: Model, node: Any, source: str, output: str) -> 
     axis, sizes = _options(values, model, node, source).split()
     order = values.order_of(source)
     number = values.bytes_of(source, order)
-    parts = add_parts(values, number, order.index(axis), sizes, node.output)
+    parts = add_split(values, number, order.index(axis), sizes, node.output)
     for name, part in zip(node.output, parts, strict=True):
         if name in values.known:
             values.hold(name, order, part)
@@ -125,7 +125,7 @@ def pad(values: Values, model: Model, node: Any, source: str, output: str) -> No
         for axis, before, after in options.edges(order):
             size = values.tensors[number].shape[axis]
             places = [*before, *range(size), *after]
-            number = take_places(values, number, axis, places, output)
+            number = add_gather(values, number, axis, places, output)
         values.hold(output, order, number)
         return
     attributes = options.pad(order)
@@ -151,7 +151,7 @@ def gather(values: Values, model: Model, node: Any, source: str, output: str) ->
         else in_file_order(len(values.known[source].shape))
     )
     number = values.bytes_of(source, order)
-    number = take_places(values, number, order.index(axis), listed, output)
+    number = add_gather(values, number, order.index(axis), listed, output)
     if places.ndim != 1:
         shape, quantisation = values.known[output].shape, values.tensors[number].quantisation
         order = in_file_order(len(shape))
@@ -168,9 +168,9 @@ def resize(values: Values, model: Model, node: Any, source: str, output: str) ->
 def _add_move(
     values: Values, op: Op, attributes: Attributes, order: Order, names: tuple[str, str]
 ) -> None:
-    """Add an operator that reads a value in this order of axes; register its output.
+    """Add an operator that reads a value with its axes in `order`; register the output.
 
-    `names` are the names of its input and its output.
+    `names` are the names of the input and the output.
     """
     source, made = names
     number = values.bytes_of(source, order)

@@ -16,11 +16,11 @@ from matloom.kernels.probe import optimise
 
 #: Operators that convert floats to quantised integers, or back.
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
-#: Names of operators on integers for which `is_integer` returns False.
+#: Names of operators on integers for which `is_integer_operator` returns False.
 _INTEGER = frozenset({"ConvInteger", "DynamicQuantizeLinear", "MatMulInteger"})
 
 
-def is_integer(name: str) -> bool:
+def is_integer_operator(name: str) -> bool:
     """Return whether an operator of this name computes quantised integers from such integers."""
     return name.startswith("QLinear") or name == "QGemm"
 
@@ -37,7 +37,7 @@ def has_integer_operators(graph: Any) -> bool:
     A QDQ network has none: all its operators but QuantizeLinear and DequantizeLinear are on floats.
     """
     names = {node.op_type for node in _operators(graph)}
-    return bool(names & _INTEGER) or any(map(is_integer, names))
+    return bool(names & _INTEGER) or any(map(is_integer_operator, names))
 
 
 def _operators(graph: Any) -> Iterator[Any]:
@@ -108,4 +108,4 @@ def _parse(content: bytes) -> Any:
 
 
 def _integer_operators(model: Any) -> set[str]:
-    return {node.name for node in _operators(model.graph) if is_integer(node.op_type)}
+    return {node.name for node in _operators(model.graph) if is_integer_operator(node.op_type)}

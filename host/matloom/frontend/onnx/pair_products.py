@@ -17,7 +17,7 @@ from matloom.ir.graph import Array, Op
 
 
 def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearMul; return the claim about its results for pairs of bytes.
+    """Convert a QLinearMul; return for how many pairs of bytes it can differ from ONNX Runtime's.
 
     Raises
     ------

@@ -138,7 +138,7 @@ class Pairs:
         scales: Sequence[Quantisation],
         stated: Array | None = None,
     ) -> None:
-        """Add the operator, and register its output.
+        """Add the operator `op` on the two operands to the graph, and register its output.
 
         `scales` and `stated` are as for `count_differences`.
         """
@@ -188,7 +188,7 @@ def _expected_results(
 ) -> Array:
     """Return ONNX Runtime's results for `pairs`, as int8.
 
-    ONNX Runtime uses other kernels if an operand is repeated; both kinds of kernels are run.
+    ONNX Runtime uses another kernel if an operand is repeated by broadcasting; both are run.
 
     Raises
     ------

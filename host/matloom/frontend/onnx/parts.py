@@ -1,4 +1,4 @@
-"""Takes parts of a tensor along an axis."""
+"""Selects and splits elements of int8 tensors along an axis."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,31 +11,34 @@ from matloom.ir.attributes import Axis, Split
 from matloom.ir.graph import Op
 
 
-def take_places(values: Values, number: int, axis: int, places: Sequence[int], name: str) -> int:
-    """Return the number of an int8 tensor with the elements of another at `places` along an axis.
+def add_gather(values: Values, number: int, axis: int, indices: Sequence[int], name: str) -> int:
+    """Add a GATHER of tensor `number` at constant indices along an axis.
+
+    Returns the tensor number of its output, the value `name`; or `number` if the indices select all
+    elements in order.
 
     Raises
     ------
     Unsupported
-        There are no places.
+        There are no indices.
     """
-    if not places:
+    if not indices:
         raise Unsupported("takes no part of a tensor")
     tensor = values.tensors[number]
-    if [*places] == [*range(tensor.shape[axis])]:
+    if [*indices] == [*range(tensor.shape[axis])]:
         return number
-    indices = values.constant(np.array(places, np.int32), f"{name} places")
-    shape = (*tensor.shape[:axis], len(places), *tensor.shape[axis + 1 :])
-    operands, along = [number, indices], Axis(axis=axis)
+    constant = values.constant(np.array(indices, np.int32), f"{name} places")
+    shape = (*tensor.shape[:axis], len(indices), *tensor.shape[axis + 1 :])
+    operands, along = [number, constant], Axis(axis=axis)
     return values.add_operator(Op.GATHER, operands, shape, tensor.quantisation, name, along)
 
 
-def add_parts(
+def add_split(
     values: Values, number: int, axis: int, sizes: Sequence[int], names: Sequence[str]
 ) -> list[int]:
-    """Split an int8 tensor along an axis; return the tensor numbers of the parts.
+    """Add a SPLIT of an int8 tensor along an axis; return the tensor numbers of its outputs.
 
-    The parts have the sizes `sizes` along the axis, and the names `names`.
+    `sizes` are the outputs' lengths along the axis, `names` their names.
     """
     tensor, made = values.tensors[number], []
     for name, size in zip(names, sizes, strict=True):

@@ -17,9 +17,9 @@ from matloom.ir.shapes import MATRIX_RANK
 
 
 def convert_product(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearMatMul or a QGemm whose second operand is computed.
+    """Convert a QLinearMatMul or a QGemm whose second operand is computed.
 
-    Returns the claim about its sums.
+    Returns how many of its sums can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def convert_product(values: Values, model: Model, node: Any) -> Claim:
 def operand_of(
     values: Values, model: Model, name: str, quantisation: Quantisation, *, transposed: bool = False
 ) -> tuple[int, bool]:
-    """Return the number of an operand's int8 tensor, and whether its matrices are transposed there.
+    """Return an int8 tensor of an operand, by number, and whether the product must transpose it.
 
-    `transposed` says whether the operator transposes the operand. The tensor has the axes of the
-    file, or the last two exchanged if the operand exists in that order.
+    `transposed` says whether the file's operator transposes the operand. The tensor has the axes
+    of the file, or the last two exchanged if the operand exists in that order.
     """
     if name in model.constants:
         data = model.constant(name)
@@ -86,7 +86,7 @@ def _multiplier(
     operands: tuple[tuple[int, bool], tuple[int, bool]],
     kinds: list[Quantisation],
 ) -> tuple[Array, Claim]:
-    """Return the multiplier and shift, int32 (2, 1), and the claim about the sums.
+    """Return the multiplier and shift, int32 (2, 1), and how many sums differ with them.
 
     `operands` are the results of `operand_of`, `kinds` the quantisations of both and of the output.
     """

@@ -114,7 +114,7 @@ def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
 
 
 def layer_of(model: Model, node: Any) -> Layer | None:
-    """Return the layer of a quantised operator; None for other operators, or if inputs are missing.
+    """Return a quantised operator as a layer; None for other operators, or if inputs are missing.
 
     Raises
     ------

@@ -105,10 +105,10 @@ def fit_multipliers(
 
 
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
-    """Return, for each channel, the smallest sum whose result is at least each of `results`.
+    """Return the smallest sum for which ONNX Runtime's result is at least each of `results`.
 
-    If no sum has such a result, the step is one more than the largest sum. `ends` are the smallest
-    and the largest sum of each channel; `results` must ascend.
+    The array is (channels, results). If no sum has such a result, the number is one more than the
+    largest sum. `ends` are the smallest and the largest sum of each channel; `results` must ascend.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]
@@ -128,9 +128,10 @@ def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) ->
 
 
 def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return the smallest product that gives each result, and whether a product can have that size.
+    """Return the smallest product of multiplier and sum for which the engine gives each result.
 
-    The products are those of multipliers and sums; `right` is the right shift of each channel.
+    Also returns whether a product can be that large; both arrays are (channels, results). `right`
+    is the right shift of each channel.
     """
     odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
     exponents = 30 + right[:, np.newaxis]
@@ -146,10 +147,12 @@ def _intervals(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest multiplier that gives each step.
+    """Return the smallest and the largest multiplier that reproduce each step: (channels, steps).
 
-    The product of a step must reach its threshold, and that of the next smaller sum must not. If no
-    multiplier gives a step, the smallest exceeds the largest.
+    A step is the smallest sum with some result. Its product with the multiplier must reach the
+    threshold of this result, and that of the next smaller sum must not. If no multiplier does this,
+    the smallest exceeds the largest. `ends` are the smallest and the largest sum of each channel;
+    `thresholds` and `exact` are the results of `_thresholds`.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     least, most = np.full(steps.shape, _LEAST), np.full(steps.shape, _MOST)
@@ -173,9 +176,9 @@ def _intervals(
 
 
 def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
-    """Return, for each channel, the middle of the range of multipliers that give the most steps.
+    """Return, for each channel, the middle of the multipliers that lie in the most intervals.
 
-    `lowest` and `highest` (channels, steps) are the results of `_intervals`.
+    `lowest` and `highest` (channels, steps) are the intervals, the results of `_intervals`.
     """
     possible = lowest <= highest
     begins = np.where(possible, lowest, _MOST + 1)
@@ -211,7 +214,10 @@ def _count_differing(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
-    """Return, for each channel, the number of sums that the engine rounds to another result."""
+    """Return, for each channel, the number of sums that the engine rounds unlike ONNX Runtime.
+
+    `steps`, `ends`, `thresholds` and `exact` are as for `_intervals`.
+    """
     low, high = (each[:, np.newaxis] for each in ends)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))

@@ -28,7 +28,7 @@ _MAX_TRIALS = 8
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearAdd; return the claim about its results for pairs of bytes.
+    """Convert a QLinearAdd; return for how many pairs of bytes it can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
 
 
 def _near_half(scales: list[Quantisation], pairs: list[Array]) -> Array:
-    """Return the mask of the pairs whose sums are close to a half, and do not saturate."""
+    """Return the mask of the pairs whose sum, before rounding, is near a half and in range."""
     total = sum(_contributions(scales, pairs)) + scales[2].zero_point[0]
     near = np.abs(total - np.floor(total) - 0.5) < _HALF_MARGIN
     result: Array = near & (total > -129) & (total < 128)

@@ -23,10 +23,10 @@ _OUTPUTS = 1
 
 
 def convert_transposed(values: Values, model: Model, index: int) -> Claim | None:
-    """Add TRANSPOSE_CONV for a ConvTranspose between DequantizeLinear and QuantizeLinear.
+    """Convert a ConvTranspose between DequantizeLinear and QuantizeLinear.
 
-    `index` is the index of QuantizeLinear. Returns the claim about the sums; None if there is no
-    such ConvTranspose.
+    `index` is the index of QuantizeLinear in the model. Returns how many sums can differ from ONNX
+    Runtime's; None if there is no such ConvTranspose.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
     layer = _layer(values, model, model.proto.graph.node[index])
     if layer is None:
         return None
-    node = FileNode.of(layer.node, model.opset)
+    node = FileNode.from_proto(layer.node, model.opset)
     weights = whole_weights(layer.weights, int(node.options.get("group", 1)))
     number, order = _image(values, layer)
     image, window = values.tensors[number].shape, (weights.shape[2], weights.shape[3])

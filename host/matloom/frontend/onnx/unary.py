@@ -52,9 +52,9 @@ def table_of(
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator for QLinearLeakyRelu, QLinearSigmoid, or QLinearMul by one constant.
+    """Convert QLinearLeakyRelu, QLinearSigmoid, or QLinearMul by one constant.
 
-    Returns the claim that no result differs.
+    Returns the claim that all results equal ONNX Runtime's.
 
     Raises
     ------
@@ -85,10 +85,11 @@ def convert_chain(
     output: tuple[str, Quantisation],
     candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> Claim:
-    """Add one operator for operators of the file that together map each byte of a value to a byte.
+    """Convert operators of the file that together map each byte to a byte to a single operator.
 
-    `source` and `output` are the names and quantisations of the two values; `candidates` are
-    operators to try before LOOKUP. Returns the claim that no result differs.
+    `source` and `output` are the names and quantisations of the values that are read and made;
+    `candidates` are operators to try before LOOKUP. Returns the claim that all results equal ONNX
+    Runtime's.
 
     Raises
     ------
@@ -169,7 +170,7 @@ def _equals_table(
 
 
 def _linear_multiplier(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
-    """Return the multiplier and shift whose scaling gives a table; None if there are none.
+    """Return a multiplier and shift that scale each byte to its entry in a table; None if none do.
 
     The result is int32 (2, 1).
     """

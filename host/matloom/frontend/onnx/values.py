@@ -33,8 +33,8 @@ class FileValue:
     """A value of the file, and the int8 tensors that hold it.
 
     `held` has the number of a tensor for each axis order in which the value exists. `flattened` is
-    the name of another value with the same elements in the file's order; that one may exist in
-    orders that are impossible for this one.
+    the name of another value with the same elements in the file's order, but another shape, such as
+    the image from which this value was flattened.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -47,9 +47,9 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers, which `numbers` gives by name. New operators have
-    indices from `first`. The same number of tensor numbers after the file's is reserved for
-    operators appended to the model; new tensors follow.
+    Tensors of the file keep their numbers, which `numbers` gives by name. New operators get indices
+    from `first`. `first` tensor numbers after those of the file are reserved for operators appended
+    to the model; new tensors follow.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Values:
             value.held = held.get(name, {})
 
     def copies(self) -> dict[int, FileCopy]:
-        """Return, for each int8 tensor, which value of the file it holds, and how.
+        """Return, for each int8 tensor, its value in the file, with the order of axes and offset.
 
-        If a tensor holds several values, which are transposed views of it, the first one counts.
+        If a tensor holds several values, which are transposed views of it, the first is returned.
         """
         found: dict[int, FileCopy] = {}
         for name, value in self.known.items():
@@ -123,7 +123,10 @@ class Values:
         return found
 
     def is_bytes(self, name: str, *, declared: bool = True) -> bool:
-        """Return whether a value has bytes and, if `declared`, a tensor or a known scale."""
+        """Return whether a value's type is int8 or uint8.
+
+        If `declared`, the value must also have a tensor or a known scale.
+        """
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False

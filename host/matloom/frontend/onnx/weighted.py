@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
-from matloom.frontend.onnx.parts import add_parts
+from matloom.frontend.onnx.parts import add_split
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import IN_INT8, LAST, LINE, Values, as_int8, in_file_order
@@ -26,7 +26,7 @@ _LOW, _HIGH = -128, 127
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
-    """Add the operators of a layer, and register its output; return the claim about its sums.
+    """Convert a layer; return how many of its sums can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _add_layer(
         names = [f"{name}, group {at}" for at in range(groups)]
         depth = weights[0].shape[-1]
         sources = [f"{layer.data}, group {at} of {name}" for at in range(groups)]
-        given = add_parts(values, number, len(shape) - 1, [depth] * groups, sources)
+        given = add_split(values, number, len(shape) - 1, [depth] * groups, sources)
     made = []
     for at, part in enumerate(names):
         inputs = [
@@ -116,11 +116,11 @@ def _reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
 
 
 def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
-    """Return the input of a layer as flattened images with channels last, if it exists like that.
+    """Return the input of a layer as flattened images with channels last, to save a transpose.
 
     The result is the number of a tensor, and the index of each of its columns in the file's order,
-    by which the caller permutes the weights. It is None if the input is not a flattened image, or
-    exists in the file's order.
+    by which the caller permutes the weights. It is None if the input is not a flattened image with
+    channels last, or also exists in the file's order.
     """
     value = values.known[layer.data]
     if value.held or len(value.shape) != 2 or not value.flattened:
@@ -145,9 +145,10 @@ def unit_scale(layer: Layer) -> Quantisation:
 def layer_multipliers(
     layer: Layer, weights: Array, bias: Array, values: Values
 ) -> tuple[Array, Claim]:
-    """Return multipliers and shifts, int32 (2, channels), of a layer, and the claim about its sums.
+    """Return a layer's multipliers and shifts, int32 (2, channels).
 
-    `weights` is (channels, taps); `bias` is int64 (channels,).
+    Also returns how many sums can differ from ONNX Runtime's with them. `weights` is (channels,
+    taps); `bias` is int64 (channels,).
     """
     (input_scale,), (output_scale,) = (
         layer.input_quantisation.scale,
@@ -173,7 +174,9 @@ def multipliers_for(
     dtype: str,
     results: Array | None = None,
 ) -> tuple[Array, Claim]:
-    """Return multipliers and shifts, int32 (2, channels), for sums, and the claim about the sums.
+    """Return multipliers and shifts, int32 (2, channels), that scale sums to an output.
+
+    Also returns how many sums can differ from ONNX Runtime's with them.
 
     Parameters
     ----------

@@ -53,9 +53,10 @@ class Chain:
 
 @dataclass(kw_only=True)
 class Chains:
-    """Functions of one value, by the name of their result.
+    """The functions of one value that a file computes.
 
-    `constants` are the file's constants by name; `chains` are the functions.
+    `constants` are the file's constants by name; `chains` are the functions, by the name of their
+    result.
     """
 
     constants: Mapping[str, Array]

@@ -14,9 +14,9 @@ _BELOW_ANY_NORM = 1e-30
 
 @dataclass(kw_only=True)
 class _Parts:
-    """The simpler operators of one operator, `nodes`.
+    """The simpler operators, `nodes`, that replace the operator `node`.
 
-    Constants that these read are added to `constants`, by name.
+    Constants that they read are added to `constants`, by name.
     """
 
     node: FileNode
@@ -32,9 +32,9 @@ class _Parts:
         return name
 
     def reduce(self, op: str, name: str, **options: object) -> str:
-        """Add a reduction of a value along the original's axes; return the name of its output.
+        """Add a reduction of a value along the axes of `node`; return the name of its output.
 
-        `options` override the original's attributes.
+        `options` override the attributes of `node`.
         """
         self.nodes.append(
             replace(
@@ -145,8 +145,8 @@ _FLOATS = frozenset({1, 10, 11, 16})
 def decompose(nodes: Iterable[FileNode], constants: dict[str, Array]) -> Iterator[FileNode]:
     """Yield the operators of a file, some of them decomposed into several simpler ones.
 
-    Constants that the simpler operators read are added to `constants`. No value is NaN: exporters
-    replace that of SOFTMAX where a mask excludes a whole row.
+    Constants that the simpler operators read are added to `constants`. A Where that replaces NaN is
+    left out: exporters add it after a Softmax whose mask may exclude a whole row.
     """
     tested = dict[str, str]()
     for node in nodes:

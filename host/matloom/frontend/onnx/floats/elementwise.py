@@ -41,7 +41,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
 
 
 def _maximum(values: FloatValues, node: FileNode) -> None:
-    """Convert Max; the least float, by which exporters keep masked scores finite, is left out."""
+    """Convert Max without a constant of the least float, by which exporters keep scores finite."""
     least = np.finfo(np.float32).min
     names = tuple(
         name
@@ -67,7 +67,7 @@ def _division(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, output)
 
 
-def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
+def _first_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
     """Return the tensor number of an operator's first input, and its order of axes."""
     order = values.order_of([node.source])
     return values.tensor_in_order(node.source, order), order
@@ -75,7 +75,7 @@ def _sole_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
 
 def _unary(op: Op) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
-        number, order = _sole_input(values, node)
+        number, order = _first_input(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 
     return convert
@@ -103,7 +103,7 @@ def _square(values: FloatValues, node: FileNode) -> None:
     exponent = values.constant(node.inputs[1])
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
         raise Unsupported("has exponents that differ")
-    number, order = _sole_input(values, node)
+    number, order = _first_input(values, node)
     values.hold(
         node.output, order, values.add(Op.MUL, [number, number], _NO_ACTIVATION, name=node.output)
     )
@@ -111,13 +111,13 @@ def _square(values: FloatValues, node: FileNode) -> None:
 
 def _negation(values: FloatValues, node: FileNode) -> None:
     """Convert Neg to a product with -1, because TensorFlow Lite's NEG ignores scales."""
-    number, order = _sole_input(values, node)
+    number, order = _first_input(values, node)
     operands = [number, values.number(-1)]
     values.hold(node.output, order, values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output))
 
 
 def _leaky(values: FloatValues, node: FileNode) -> None:
-    number, order = _sole_input(values, node)
+    number, order = _first_input(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
     output = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
     values.hold(node.output, order, output)
@@ -125,7 +125,7 @@ def _leaky(values: FloatValues, node: FileNode) -> None:
 
 def _clip(values: FloatValues, node: FileNode) -> None:
     """Convert Clip to RELU or RELU6 if its limits allow, otherwise to MAXIMUM and MINIMUM."""
-    number, order = _sole_input(values, node)
+    number, order = _first_input(values, node)
     limits = [
         None if value is None else float(np.float32(str(value)))
         for value in (values.option(node, name, at) for name, at in (("min", 1), ("max", 2)))
@@ -145,7 +145,7 @@ def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _TOLERANCE or abs(offset - _OFFSET) > _TOLERANCE:
         raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
-    number, order = _sole_input(values, node)
+    number, order = _first_input(values, node)
     limited = Arithmetic(activation=Activation.RELU6)
     number = values.add(Op.ADD, [number, values.number(3.0)], limited)
     output = values.add(Op.MUL, [number, values.number(_SLOPE)], _NO_ACTIVATION, name=node.output)

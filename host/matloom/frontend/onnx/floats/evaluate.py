@@ -11,14 +11,17 @@ from matloom.ir.graph import Array
 _EVALUATED_SINCE = dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), 19)
 
 
-def evaluate(proto: Any, given: Mapping[str, Array], opset: int) -> dict[str, Array]:
-    """Return the outputs of a NodeProto by name; `given` has its inputs by name."""
+def evaluate(proto: Any, inputs: Mapping[str, Array], opset: int) -> dict[str, Array]:
+    """Return the outputs of a NodeProto by name, for inputs by name.
+
+    `opset` is the version of ONNX's operator set.
+    """
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    inputs = [
+    declared = [
         onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(given[name].dtype), None
+            name, onnx.helper.np_dtype_to_tensor_dtype(inputs[name].dtype), None
         )
         for name in dict.fromkeys(proto.input)
         if name
@@ -27,10 +30,10 @@ def evaluate(proto: Any, given: Mapping[str, Array], opset: int) -> dict[str, Ar
     infos = [onnx.ValueInfoProto(name=name) for name in outputs]
     version = max(opset, _EVALUATED_SINCE.get(proto.op_type, 0))
     model = onnx.helper.make_model(
-        onnx.helper.make_graph([proto], "constants", inputs, infos),
+        onnx.helper.make_graph([proto], "constants", declared, infos),
         opset_imports=[onnx.helper.make_opsetid("", version)],
     )
     # Masks of the least float may be added to each other.
     with np.errstate(over="ignore"):
-        results = ReferenceEvaluator(model).run(None, dict(given))
+        results = ReferenceEvaluator(model).run(None, dict(inputs))
     return {name: np.asarray(each) for name, each in zip(outputs, results, strict=True)}

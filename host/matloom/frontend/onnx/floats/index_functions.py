@@ -28,8 +28,8 @@ class IndexFunctions:
     """Converts operators that compute with indices.
 
     Inputs of integers are indices. If they choose rows of tables, the shortest table limits them;
-    otherwise they are 0 and 1. Functions of an index become tables when operators on floats read
-    them.
+    otherwise they are taken to be 0 and 1. When an operator on floats reads a function of an index,
+    the function becomes a table from which a GATHER takes a number for each index.
 
     Parameters
     ----------
@@ -49,41 +49,42 @@ class IndexFunctions:
             self._found[name] = made
 
     def convert(self, node: FileNode) -> FileNode | None:
-        """Convert an operator that reads indices or functions of them.
+        """Convert an operator if it reads indices or functions of them.
 
-        Returns None if it did, otherwise an operator on floats, whose inputs are converted.
+        Returns None if this is done. Otherwise, returns an operator on floats, the given one or a
+        replacement, for the caller to convert; its inputs are tensors.
 
         Raises
         ------
         Unsupported
             It computes with indices in another way.
         """
-        given = {name: self._found[name] for name in node.inputs if name in self._found}
-        if not given:
+        found = {name: self._found[name] for name in node.inputs if name in self._found}
+        if not found:
             return node
         if node.op == "Shape":
-            self._values.constants[node.output] = node.sizes(given[node.source].shape)
-        elif self._evaluate(node, given):
+            self._values.constants[node.output] = node.sizes(found[node.source].shape)
+        elif self._evaluate(node, found):
             pass
-        elif node.op == "Gather" and node.source not in given:
-            self._gather(node, given[node.inputs[1]])
-        elif node.op == "Where" and node.source in given:
-            self._choose(node, given)
+        elif node.op == "Gather" and node.source not in found:
+            self._gather(node, found[node.inputs[1]])
+        elif node.op == "Where" and node.source in found:
+            self._choose(node, found)
         else:
-            if node.op == "Attention" and node.input(3) in given:
-                node = self._exclude(node, given[node.input(3)])
+            if node.op == "Attention" and node.input(3) in found:
+                node = self._exclude(node, found[node.input(3)])
             for name in node.inputs:
                 self.look_up(name)
             return node
         return None
 
     def look_up(self, name: str) -> None:
-        """Convert a value to a tensor of numbers if it is a function of an index.
+        """Convert a value to a tensor of numbers if it is a function of indices.
 
         Raises
         ------
         Unsupported
-            It has integers, or differs too much between places.
+            It has integers, or is a different function for too many elements.
         """
         function = self._found.get(name)
         if function is None or (name in self._values.held and not self._values.is_integer(name)):
@@ -101,26 +102,26 @@ class IndexFunctions:
             number = self._values.add(op, [number, other])
         self._hold(name, function.shape, number)
 
-    def _evaluate(self, node: FileNode, given: Mapping[str, _Function]) -> bool:
-        """Record the outputs of an operator if they are functions of one index."""
-        others = {name for name in node.inputs if name and name not in given}
+    def _evaluate(self, node: FileNode, functions: Mapping[str, _Function]) -> bool:
+        """Record an operator's outputs, and return True, if they are functions of indices."""
+        others = {name for name in node.inputs if name and name not in functions}
         if not all(map(self._values.is_constant, others)):
             return False
         constants = {name: self._values.constants[name] for name in others}
-        if node.op in MOVES and list(given) == [node.source]:
-            source = given[node.source]
+        if node.op in MOVES and list(functions) == [node.source]:
+            source = functions[node.source]
             if isinstance(source, JointFunction):
                 self._found.update(move_joint(node, source, constants))
             else:
                 self._found.update(move(node, source, constants))
             return True
-        made = combine(node, given, constants) if node.op in COMPUTED else None
+        made = combine(node, functions, constants) if node.op in COMPUTED else None
         if made is not None:
             self._found[node.output] = made
         return made is not None
 
     def _gather(self, node: FileNode, index: _Function) -> None:
-        """Convert Gather by a function of an index."""
+        """Convert a Gather whose indices are a function of an input's indices."""
         values, name = self._values, node.source
         if isinstance(index, JointFunction) or not index.is_uniform:
             raise Unsupported("chooses rows by numbers that differ between indices and places")
@@ -139,15 +140,15 @@ class IndexFunctions:
         number = self._choose_rows(number, index, axis)
         self._hold(node.output, (*shape[:axis], *index.shape, *shape[axis + 1 :]), number)
 
-    def _choose(self, node: FileNode, given: Mapping[str, _Function]) -> None:
-        """Convert Where with a function as its condition to a sum of what it chooses."""
-        both = self._term(node, 1, given), self._term(node, 2, given)
+    def _choose(self, node: FileNode, functions: Mapping[str, _Function]) -> None:
+        """Convert a Where whose condition is a function of indices to a sum of masked operands."""
+        both = self._term(node, 1, functions), self._term(node, 2, functions)
         terms = tuple(name for name in both if name)
         op = "Add" if len(terms) > 1 else "Identity"
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
     def _exclude(self, node: FileNode, mask: _Function) -> FileNode:
-        """Return an Attention whose mask has numbers to add to scores, instead of bools."""
+        """Return an Attention whose boolean `mask` is replaced by numbers to add to the scores."""
         parts = mask.parts if isinstance(mask, JointFunction) else (mask,)
         if any(part.values.dtype != bool for part in parts):
             return node
@@ -161,14 +162,14 @@ class IndexFunctions:
         self._found[name] = made
         return replace(node, inputs=(*node.inputs[:3], name, *node.inputs[4:]))
 
-    def _term(self, node: FileNode, place: int, given: Mapping[str, _Function]) -> str:
-        """Return the name of an operand of Where with zeros where it is not chosen.
+    def _term(self, node: FileNode, index: int, functions: Mapping[str, _Function]) -> str:
+        """Convert operand `index` of a Where to a tensor with zeros where it is not chosen.
 
-        The name is empty for a constant of which nothing but zeros is left.
+        Returns the name of the tensor; the name is empty if all its elements are zero.
         """
-        values, name, term = self._values, node.inputs[place], f"{node.output}/{place}"
-        if values.is_constant(name) or name in given:
-            made = self._choice(node, place, name, given)
+        values, name, term = self._values, node.inputs[index], f"{node.output}/{index}"
+        if values.is_constant(name) or name in functions:
+            made = self._masked(node, index, name, functions)
             if made is not None and _is_zero(made):
                 return ""
             if made is not None:
@@ -176,7 +177,7 @@ class IndexFunctions:
                 self.look_up(term)
                 return term
         self.look_up(name)
-        factor = self._choice(node, place, "", given)
+        factor = self._masked(node, index, "", functions)
         assert factor is not None
         self._found[term] = factor
         self.look_up(term)
@@ -184,31 +185,35 @@ class IndexFunctions:
         ELEMENTWISE["Mul"](values, replace(node, op="Mul", inputs=(name, term), outputs=(product,)))
         return product
 
-    def _choice(
-        self, node: FileNode, place: int, name: str, given: Mapping[str, _Function]
+    def _masked(
+        self, node: FileNode, index: int, name: str, functions: Mapping[str, _Function]
     ) -> _Function | None:
-        """Return an operand of Where, or 1 if `name` is empty, with zeros where it is not chosen.
+        """Return the value `name` with zeros where a Where does not choose its operand `index`.
 
-        It is None if it depends on several indices.
+        An empty `name` stands for the constant 1. The result is None if it depends on several
+        indices.
         """
         constants = {"zero": np.array(0, np.float32), "one": np.array(1, np.float32)}
-        functions = {node.source: given[node.source]}
-        if name in given:
-            functions[name] = given[name]
+        inputs = {node.source: functions[node.source]}
+        if name in functions:
+            inputs[name] = functions[name]
         elif name:
             constants[name] = self._values.constants[name]
-        operands = [name or "one", "zero"] if place == 1 else ["zero", name or "one"]
+        operands = [name or "one", "zero"] if index == 1 else ["zero", name or "one"]
         used = {each: constants[each] for each in operands if each in constants}
-        return combine(replace(node, inputs=(node.source, *operands)), functions, used)
+        return combine(replace(node, inputs=(node.source, *operands)), inputs, used)
 
     def _hold(self, name: str, shape: tuple[int, ...], number: int) -> None:
-        """Record the tensor of a value; `shape` includes axes along which it is repeated."""
+        """Record that tensor `number` holds a value; `shape` is the value's, with repetitions."""
         self._values.held[name] = {in_file_order(len(shape)): number}
         if self._values.builder.tensors[number].shape != shape:
             self._values.expanded[name] = shape
 
     def _numbers(self, function: IndexFunction) -> int:
-        """Return the number of a tensor with the values of a function, without repetitions."""
+        """Add operators that compute a function from its index; return the output's number.
+
+        Axes along which the values do not change have a length of one.
+        """
         values = self._values
         if function.is_uniform:
             return self._look_up_table(function, function.table)
@@ -238,12 +243,12 @@ class IndexFunctions:
         return number
 
     def _look_up_table(self, function: IndexFunction, table: Array) -> int:
-        """Return the number of a tensor with the number of a table for each index."""
+        """Add a GATHER of the entries of `table` at the function's indices; return its number."""
         number = self._values.builder.constant(np.ascontiguousarray(table, np.float32))
         return self._choose_rows(number, function, 0)
 
     def _choose_rows(self, number: int, function: IndexFunction, axis: int) -> int:
-        """Return the number of a tensor of slices of tensor `number`, chosen by indices."""
+        """Add a GATHER from tensor `number` at the function's indices; return its number."""
         values, places = self._values, function.places
         index = values.in_file_order(function.source)
         size = int(np.prod(values.builder.tensors[index].shape))
@@ -260,16 +265,16 @@ class IndexFunctions:
 
 
 def _is_zero(function: _Function) -> bool:
-    """Return whether a function has no other number than 0."""
+    """Return whether all values of a function are 0."""
     parts = function.parts if isinstance(function, JointFunction) else (function,)
     return not any(part.values.any() for part in parts)
 
 
 def _counts(values: FloatValues, nodes: Sequence[FileNode], names: Sequence[str]) -> dict[str, int]:
-    """Return the number of values that each input of indices may have, from 0, by its name.
+    """Return, for each input of indices, a number that its indices stay below, by its name.
 
-    Tables of which indices choose rows limit them. If only functions of indices choose rows, the
-    number is large enough for all rows.
+    The tables whose rows are chosen by indices limit them. If only functions of indices choose
+    rows, the number is large enough for all rows.
     """
     moved, computed = ({name: name for name in names} for _each in range(2))
     direct, others = dict[str, int](), dict[str, int]()

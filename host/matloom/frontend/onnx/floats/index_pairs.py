@@ -9,16 +9,17 @@ from matloom.frontend.onnx.file_node import FileNode
 from matloom.frontend.onnx.floats.index_tables import IndexFunction, compute, move
 from matloom.ir.graph import Array
 
-#: The limit that an operator on 0 and 1 is.
+#: Operators on 0 and 1 that are the smaller or the larger of their operands.
 _LIMITS = {"And": "Min", "Max": "Max", "Min": "Min", "Mul": "Min", "Or": "Max"}
 _OPPOSITE = {"Max": "Min", "Min": "Max"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JointFunction:
-    """The smaller or the larger of several functions of one index each.
+    """The minimum or the maximum of several functions of one index each.
 
-    All functions have the same two values, so a function of the result is a limit, too.
+    All functions have the same two values, so any function of the result is again a minimum or a
+    maximum of functions.
 
     Members
     -------
@@ -39,27 +40,28 @@ class JointFunction:
 
 def combine(
     node: FileNode,
-    given: Mapping[str, IndexFunction | JointFunction],
+    functions: Mapping[str, IndexFunction | JointFunction],
     constants: Mapping[str, Array],
 ) -> IndexFunction | JointFunction | None:
     """Return the result of an element-wise operator on functions of indices.
 
-    The result is None if it is neither a function of one index nor a limit of such functions.
+    The result is None if it is neither a function of one index, nor a minimum or a maximum of such
+    functions.
 
     Parameters
     ----------
-    given, constants:
-        Inputs by name.
+    functions, constants:
+        The operator's inputs, by name.
     """
-    single = {name: each for name, each in given.items() if isinstance(each, IndexFunction)}
-    if len(single) == len(given):
+    single = {name: each for name, each in functions.items() if isinstance(each, IndexFunction)}
+    if len(single) == len(functions):
         made = compute(node, single, constants)
         if made is not None:
             return made
     limit = _LIMITS.get(node.op)
-    if limit and all(_has_flags(each) for each in (*given.values(), *constants.values())):
-        return _join(node, limit, given, constants)
-    ((name, joint), *others) = given.items()
+    if limit and all(_has_flags(each) for each in (*functions.values(), *constants.values())):
+        return _join(node, limit, functions, constants)
+    ((name, joint), *others) = functions.items()
     if others or not isinstance(joint, JointFunction):
         return None
     return _map(node, name, joint, constants)
@@ -68,7 +70,10 @@ def combine(
 def move_joint(
     node: FileNode, source: JointFunction, constants: Mapping[str, Array]
 ) -> dict[str, JointFunction]:
-    """Return the outputs of an operator that moves elements, by name, as `move` does."""
+    """Return the outputs of an operator that moves elements of a function, by name.
+
+    `constants` are the operator's other inputs, by name.
+    """
     moved = [move(node, part, constants) for part in source.parts]
     return {name: replace(source, parts=tuple(each[name] for each in moved)) for name in moved[0]}
 
@@ -76,17 +81,20 @@ def move_joint(
 def _join(
     node: FileNode,
     limit: str,
-    given: Mapping[str, IndexFunction | JointFunction],
+    functions: Mapping[str, IndexFunction | JointFunction],
     constants: Mapping[str, Array],
 ) -> JointFunction | None:
-    """Return the limit of functions and constants of 0 and 1; None if other limits are inside."""
+    """Return the minimum or the maximum of functions and constants of 0 and 1.
+
+    `limit` is "Min" or "Max". The result is None if a function has the other limit inside.
+    """
     parts = list[IndexFunction]()
-    for each in given.values():
+    for each in functions.values():
         if isinstance(each, JointFunction) and each.op != limit:
             return None
         parts += each.parts if isinstance(each, JointFunction) else (each,)
     if constants:
-        name, *others = given
+        name, *others = functions
         first = None if others else compute(node, {name: parts[0]}, constants)
         if first is None:
             return None
@@ -98,7 +106,11 @@ def _join(
 def _map(
     node: FileNode, name: str, joint: JointFunction, constants: Mapping[str, Array]
 ) -> JointFunction | None:
-    """Return a function of a limit and of single constants as a limit of functions."""
+    """Return the result of an operator on `joint` and constants as a minimum or maximum, too.
+
+    `name` is the input that `joint` is. Returns None if a constant has several elements, or `joint`
+    has more than two values.
+    """
     numbers = np.unique([number for part in joint.parts for number in np.unique(part.values)])
     if len(numbers) > 2 or any(each.size != 1 for each in constants.values()):
         return None
@@ -116,7 +128,7 @@ def _map(
 
 
 def _has_flags(value: IndexFunction | JointFunction | Array) -> bool:
-    """Return whether a value has no other numbers than 0 and 1."""
+    """Return whether all numbers of a value are 0 or 1."""
     if isinstance(value, JointFunction):
         return all(map(_has_flags, value.parts))
     numbers = value.values if isinstance(value, IndexFunction) else value

@@ -59,7 +59,7 @@ class IndexFunction:
 
     @classmethod
     def of_input(cls, name: str, shape: tuple[int, ...], dtype: str, count: int) -> "IndexFunction":
-        """Return the indices of an input themselves, which are less than `count`."""
+        """Return the identity function of an input's indices, which are less than `count`."""
         values = np.arange(count, dtype=dtype).reshape(count, *(1 for _size in shape))
         places = np.arange(np.prod(shape, dtype=int)).reshape(shape)
         classes = np.arange(count)
@@ -79,9 +79,10 @@ class IndexFunction:
     def as_limits(
         self, limit: Callable[[Array, Array], Array], excluded: np.float32
     ) -> tuple[Array, Array] | None:
-        """Return a number for each class and one for each place of which the values are limits.
+        """Return a number for each class and one for each element whose `limit` are the values.
 
-        The result is None if there are no such numbers. Numbers below `excluded` count as equal.
+        The result is None if there are no such numbers. Values below `excluded` count as equal to
+        it.
 
         Parameters
         ----------
@@ -97,14 +98,14 @@ class IndexFunction:
         return limits.reshape(-1), placed[0]
 
     def broadcast_to(self, shape: tuple[int, ...]) -> "IndexFunction":
-        """Return the same function with more elements, which repeat those of this one."""
+        """Return the function with its elements repeated to `shape`, as in NumPy's broadcasting."""
         added = (1,) * (len(shape) - len(self.shape))
         places = self.places.reshape(*added, *self.places.shape)
         values = self.values.reshape(len(self.values), *added, *self.values.shape[1:])
         return replace(self, places=places, values=values, shape=shape)
 
     def simplify(self) -> "IndexFunction":
-        """Return the same function with as few classes and as few places as possible."""
+        """Return the same function with as few classes, and axes of `places`, as possible."""
         rows = self.values.reshape(len(self.values), -1)
         _rows, first, classes = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         axes = range(1, self.values.ndim)
@@ -115,30 +116,30 @@ class IndexFunction:
 
 
 def compute(
-    node: FileNode, given: Mapping[str, IndexFunction], constants: Mapping[str, Array]
+    node: FileNode, functions: Mapping[str, IndexFunction], constants: Mapping[str, Array]
 ) -> IndexFunction | None:
     """Return the result of an element-wise operator as a function of one index.
 
-    The result is None if its elements depend on several indices.
+    The result is None if its elements depend on several indices, or it would have too many values.
 
     Parameters
     ----------
-    given, constants:
-        Inputs by name.
+    functions, constants:
+        The operator's inputs, by name.
     """
-    functions = list(given.values())
-    shapes = [each.shape for each in functions] + [each.shape for each in constants.values()]
+    operands = list(functions.values())
+    shapes = [each.shape for each in operands] + [each.shape for each in constants.values()]
     shape = np.broadcast_shapes(*shapes)
-    places = [_with_rank(each.places, len(shape)) for each in functions]
-    first, *others = functions
+    places = [_with_rank(each.places, len(shape)) for each in operands]
+    first, *others = operands
     for other, at in zip(others, places[1:], strict=True):
         if other.source != first.source or not np.array_equal(at, places[0]):
             return None
-    count = min(len(each.classes) for each in functions)
-    pairs = np.stack([each.classes[:count] for each in functions], axis=1)
+    count = min(len(each.classes) for each in operands)
+    pairs = np.stack([each.classes[:count] for each in operands], axis=1)
     joint, classes = np.unique(pairs, axis=0, return_inverse=True)
     inputs = {name: each[np.newaxis] for name, each in _with_ranks(constants, len(shape)).items()}
-    for number, (name, each) in enumerate(given.items()):
+    for number, (name, each) in enumerate(functions.items()):
         rows = each.values[joint[:, number]]
         added = (1 for _axis in shape[len(each.shape) :])
         inputs[name] = rows.reshape(len(rows), *added, *rows.shape[1:])
@@ -189,7 +190,7 @@ def _with_ranks(arrays: Mapping[str, Array], rank: int) -> dict[str, Array]:
 
 
 def _without_repetitions(data: Array, axes: Iterable[int]) -> Array:
-    """Return an array with a length of one along those of `axes` along which nothing changes."""
+    """Return an array cut to a length of one along those of `axes` along which it is constant."""
     for axis in axes:
         first = np.take(data, [0], axis=axis) if data.shape[axis] else data
         if (data == first).all():

@@ -94,7 +94,7 @@ def padding_of(
 
 
 def bias_of(values: FloatValues, name: str, channels: int) -> list[int]:
-    """Return a list with the tensor number of the bias `name`; empty if `name` is."""
+    """Return a list with the tensor number of the bias `name`; empty if `name` is empty."""
     if not name:
         return []
     data = values.constant(name)
@@ -221,7 +221,7 @@ def _matmul(values: FloatValues, node: FileNode) -> None:
 
 
 def _computed_product(values: FloatValues, node: FileNode) -> None:
-    """Add the product of two computed tensors, and record the output."""
+    """Convert MatMul of two computed tensors to BATCH_MATMUL, and record the output."""
     operands = [values.in_file_order(name) for name in node.inputs]
     ranks = [len(values.shape(name)) for name in node.inputs]
     if min(ranks) < MATRIX_RANK:

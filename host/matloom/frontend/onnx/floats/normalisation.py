@@ -39,9 +39,9 @@ def _normalise(
 
 
 def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
-    """Return the number of a tensor times `factors`, plus `offsets`; None leaves a step out.
+    """Add operators that multiply a tensor by `factors` and add `offsets`; return its number.
 
-    The arrays have the tensor's axes, in its order.
+    The arrays have the tensor's axes, in its order. None omits the product or the sum.
     """
     for op, data in ((Op.MUL, factors), (Op.ADD, offsets)):
         if data is not None:

@@ -137,7 +137,7 @@ def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
 
 
 def _repeat(values: FloatValues, number: int, count: int) -> int:
-    """Return the tensor number of heads of keys or values, repeated for `count` queries each."""
+    """Return the tensor number of heads of keys or values, each repeated for `count` queries."""
     images, heads, positions, channels = values.builder.tensors[number].shape
     if count == 1:
         return number

@@ -97,7 +97,7 @@ class _Reader:
                 in_file_order(len(shape)),
                 values.builder.input(value.name, shape, dtype),
             )
-        nodes = [FileNode.of(proto, self._opset) for proto in self._proto.node]
+        nodes = [FileNode.from_proto(proto, self._opset) for proto in self._proto.node]
         outputs = [value.name for value in self._proto.output]
         computed = [node for node in nodes if not self._is_folded(node)]
         exact = list(without_rounding(computed, values.constants))

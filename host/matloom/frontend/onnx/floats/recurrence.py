@@ -1,7 +1,7 @@
-"""Converts LSTM, GRU and RNN to products, sums and functions of each step.
+"""Converts LSTM, GRU and RNN to matrix products, sums and functions, time step by time step.
 
-All steps of a direction share the weights of the recurrence; the products of the inputs of all
-steps are one operator.
+All steps of a direction share the weights of the recurrence; one operator multiplies the inputs of
+all steps.
 """
 
 from collections.abc import Sequence
@@ -156,7 +156,7 @@ class _Cell:
     def run(
         self, number: int, state: Sequence[int | None], *, reverse: bool
     ) -> tuple[int, Sequence[int]]:
-        """Add all steps for data (steps, batch, inputs).
+        """Add the operators of all time steps; tensor `number` is (steps, batch, inputs).
 
         Returns the tensor number of the outputs of all steps, (steps, batch, cells), and those of
         the state after the last step. An item of `state` is None if it is zero.
@@ -173,9 +173,9 @@ class _Cell:
         return join(self._values, rows, 0), after[-1]
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step, and return the tensor numbers of the state after it; the first is the output.
+        """Add the operators of a time step; return the new state's tensor numbers, output first.
 
-        `row` are the step's products of the input and the weights (1, batch, gates times cells).
+        `row` is the step's product of inputs and weights, (1, batch, gates times cells).
         """
         raise NotImplementedError
 
@@ -183,7 +183,7 @@ class _Cell:
         return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
 
     def _sum(self, first: int, second: int | None) -> int:
-        """Return the tensor number of a sum; `first` if `second` is None, which means zero."""
+        """Add a sum; return its tensor number, or `first` if `second` is None (zero)."""
         return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
@@ -194,7 +194,7 @@ class _Cell:
         return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
 
     def _scale(self, first: int, second: int | None) -> int | None:
-        """Return the tensor number of a product; None, which means zero, if `second` is None."""
+        """Add a product; return its tensor number, or None (zero) if `second` is None."""
         return None if second is None else self._multiply(first, second)
 
     def _gates(self, row: int, hidden: int | None) -> int:
@@ -229,7 +229,7 @@ class _Lstm(_Cell):
     gates = 4
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
-        """Add a step; return the tensor numbers of its output and its cell."""
+        """Add the operators of a time step; return the tensor numbers of its output and cell."""
         hidden, before = state
         gates = self._gates(row, hidden)
         opened = self._apply(0, self._gate(gates, 0, 3))

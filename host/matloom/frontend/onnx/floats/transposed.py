@@ -71,7 +71,7 @@ def whole_weights(weights: Array, groups: int) -> Array:
 
 
 def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
-    """Return the size and the cuts of the output along height (`at` 0) or width (`at` 1).
+    """Return the output's size along height (`at` 0) or width (`at` 1), and what is cut off.
 
     `size` is the size of the input, `taps` that of the window, and `step` the stride.
     """

@@ -74,10 +74,10 @@ class FloatValues:
         return tuple(shape[order.index(axis)] for axis in range(len(order)))
 
     def order_of(self, names: Sequence[str]) -> Order:
-        """Return the axis order for an element-wise operator.
+        """Return the axis order for an element-wise operator on these values.
 
-        If one of the values of the highest rank exists in another order than the file's, as with
-        channels last, it is that order.
+        It is the order of the first value of the highest rank that exists in another order than the
+        file's, such as channels last; if there is none, the file's.
         """
         rank = max(len(self.shape(name)) for name in names)
         for name in names:
