@@ -17,13 +17,13 @@ from matloom.ir.attributes import (
 from matloom.ir.shapes import Shape, require_bias, require_ranks, window_shape
 
 
-def _axis(axis: int, rank: int) -> int:
+def _check_axis(axis: int, rank: int) -> int:
     if not 0 <= axis < rank:
         raise ValueError(f"the axis must be 0 to {rank - 1}, not {axis}")
     return axis
 
 
-def _each_axis(subject: str, values: Sequence[int], shape: Shape) -> None:
+def _require_each_axis(subject: str, values: Sequence[int], shape: Shape) -> None:
     if len(values) != len(shape):
         raise ValueError(f"{subject} must be given for {len(shape)} axes, not {len(values)}")
 
@@ -32,7 +32,7 @@ def concatenation_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shap
     """Return the shape of inputs concatenated along an axis."""
     assert isinstance(attributes, Axis)
     first = shapes[0]
-    axis = _axis(attributes.axis, len(first))
+    axis = _check_axis(attributes.axis, len(first))
     for shape in shapes:
         if (*shape[:axis], *shape[axis + 1 :]) != (*first[:axis], *first[axis + 1 :]):
             raise ValueError(f"the inputs must agree except axis {axis}, unlike {first}, {shape}")
@@ -43,7 +43,7 @@ def gathered_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the output shape of GATHER: the indices' axes replace one axis of the first input."""
     assert isinstance(attributes, Axis)
     data, indices = shapes
-    axis = _axis(attributes.axis, len(data))
+    axis = _check_axis(attributes.axis, len(data))
     return (*data[:axis], *indices, *data[axis + 1 :])
 
 
@@ -51,7 +51,7 @@ def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of inputs stacked along a new axis."""
     assert isinstance(attributes, Axis)
     first = shapes[0]
-    axis = _axis(attributes.axis, len(first) + 1)
+    axis = _check_axis(attributes.axis, len(first) + 1)
     for shape in shapes:
         if shape != first:
             raise ValueError(f"the inputs must have one shape, unlike {first}, {shape}")
@@ -61,7 +61,7 @@ def pack_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def unpacked_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]:
     """Return the output shapes of UNPACK: for each, the input's shape without one axis."""
     assert isinstance(attributes, Axis)
-    axis = _axis(attributes.axis, len(shapes[0]))
+    axis = _check_axis(attributes.axis, len(shapes[0]))
     return [(*shapes[0][:axis], *shapes[0][axis + 1 :])] * shapes[0][axis]
 
 
@@ -69,7 +69,7 @@ def split_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]
     """Return the shapes of the parts into which an axis is split."""
     assert isinstance(attributes, Split)
     shape = shapes[0]
-    axis = _axis(attributes.axis, len(shape))
+    axis = _check_axis(attributes.axis, len(shape))
     if sum(attributes.sizes) != shape[axis] or min(attributes.sizes) < 1:
         raise ValueError(f"the parts must add up to {shape[axis]}, not {attributes.sizes}")
     return [(*shape[:axis], size, *shape[axis + 1 :]) for size in attributes.sizes]
@@ -80,7 +80,7 @@ def pad_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     assert isinstance(attributes, Pad)
     before, after = attributes.before, attributes.after
     for values in (before, after):
-        _each_axis("padding", values, shapes[0])
+        _require_each_axis("padding", values, shapes[0])
         if min(values, default=0) < 0:
             raise ValueError(f"padding must be 0 or more, not {values}")
     return tuple(map(sum, zip(before, shapes[0], after, strict=True)))
@@ -90,7 +90,7 @@ def slice_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of a slice without the axes that it drops."""
     assert isinstance(attributes, Slice)
     for field in ("begin", "size", "step"):
-        _each_axis(field, getattr(attributes, field), shapes[0])
+        _require_each_axis(field, getattr(attributes, field), shapes[0])
     axes = zip(shapes[0], attributes.begin, attributes.size, attributes.step, strict=True)
     for length, begin, size, step in axes:
         last = begin + (size - 1) * step
@@ -120,7 +120,7 @@ def transposed_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the input's shape with reduced axes of length one, or without them."""
     assert isinstance(attributes, Reduce)
-    axes = [_axis(axis, len(shapes[0])) for axis in attributes.axes]
+    axes = [_check_axis(axis, len(shapes[0])) for axis in attributes.axes]
     if attributes.keep_dims:
         return tuple(1 if axis in axes else n for axis, n in enumerate(shapes[0]))
     return tuple(n for axis, n in enumerate(shapes[0]) if axis not in axes)
@@ -129,7 +129,7 @@ def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def arg_extreme_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the output shape of ARG_MAX and ARG_MIN: the input's shape without one axis."""
     assert isinstance(attributes, Axis)
-    axis = _axis(attributes.axis, len(shapes[0]))
+    axis = _check_axis(attributes.axis, len(shapes[0]))
     return (*shapes[0][:axis], *shapes[0][axis + 1 :])
 
 

@@ -92,15 +92,15 @@ class _Writer:
 
     def nodes(self) -> list[Any]:
         """Return the operators that replace the If, Loop or Scan, or raise `_RefusedError`."""
-        kinds = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}
+        kinds = {"If": self._write_branches, "Loop": self._unroll_loop, "Scan": self._unroll_scan}
         kinds[self.node.op_type]()
         return self.replacement
 
-    def _branches(self) -> None:
+    def _write_branches(self) -> None:
         branches = {item.name: item.g for item in self.node.attribute}
         chosen = [
             self._inline(
-                branches[name], {}, f"{self.label} {name}", self._constants(branches[name])
+                branches[name], {}, f"{self.label} {name}", self._copy_constants(branches[name])
             )
             for name in ("then_branch", "else_branch")
         ]
@@ -108,9 +108,9 @@ class _Writer:
             if output:
                 self._add("Where", [self.node.input[0], one, other], output, name=_CHOICE_NAME)
 
-    def _loop(self) -> None:
+    def _unroll_loop(self) -> None:
         (body,) = subgraphs(self.node)
-        most, begins = (self._constant(name) for name in [*self.node.input, ""][:2])
+        most, begins = (self._constant_value(name) for name in [*self.node.input, ""][:2])
         carried = list(self.node.input[2:])
         if most is None or most < 1 or most * len(body.node) > _MAX_OPERATORS:
             raise _RefusedError
@@ -120,11 +120,11 @@ class _Writer:
         stacked: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
         if not always and stacked:
             raise _RefusedError
-        constants = self._constants(body)
+        constants = self._copy_constants(body)
         for iteration in range(int(most)):
             label = f"{self.label}.{iteration}"
-            number = self._new(np.array(iteration), f"{label} number")
-            condition = self._new(np.array(True), f"{label} condition")
+            number = self._add_constant(np.array(iteration), f"{label} number")
+            condition = self._add_constant(np.array(True), f"{label} condition")
             names = [value.name for value in body.input]
             given = dict(zip(names, [number, condition, *carried], strict=True))
             ends = self._inline(body, given, label, constants)
@@ -138,12 +138,12 @@ class _Writer:
                 ]
             carried = after
             for each, name in zip(stacked, ends[1 + len(carried) :], strict=True):
-                each.append(self._unsqueeze(name, f"{label} {len(each)} of {name}"))
+                each.append(self._add_unsqueeze(name, f"{label} {len(each)} of {name}"))
             if not always:
                 alive = self._add("And", [alive, ends[0]], f"{label} on") if alive else ends[0]
         self._add_outputs(carried, [(parts, 0) for parts in stacked])
 
-    def _scan(self) -> None:
+    def _unroll_scan(self) -> None:
         (body,) = subgraphs(self.node)
         given = {item.name: item for item in self.node.attribute}
         if "num_scan_inputs" not in given or not self._scans:
@@ -160,12 +160,12 @@ class _Writer:
             raise _RefusedError
         stacked: list[list[str]] = [[] for _ in range(made)]
         ends = numbers("scan_output_axes", made)
-        constants, names = self._constants(body), [value.name for value in body.input]
+        constants, names = self._copy_constants(body), [value.name for value in body.input]
         for iteration in range(iterations):
             label = f"{self.label}.{iteration}"
             parts = []
             for place, reverse in enumerate(numbers("scan_input_directions", count)):
-                at = self._new(
+                at = self._add_constant(
                     np.array(iterations - 1 - iteration if reverse else iteration),
                     f"{label} {place}",
                 )
@@ -176,7 +176,7 @@ class _Writer:
             carried = values[: len(carried)]
             for place, name in enumerate(values[len(carried) :]):
                 new = f"{label} {iteration} of {name} {place}"
-                stacked[place].append(self._unsqueeze(name, new, ends[place]))
+                stacked[place].append(self._add_unsqueeze(name, new, ends[place]))
         backward = numbers("scan_output_directions", made)
         ordered = [
             each[::-1] if back else each for each, back in zip(stacked, backward, strict=True)
@@ -233,7 +233,7 @@ class _Writer:
             self.replacement.append(copy)
         return [names.get(value.name, value.name) for value in body.output]
 
-    def _constants(self, body: Any) -> dict[str, str]:
+    def _copy_constants(self, body: Any) -> dict[str, str]:
         """Copy the constants of a body to the main graph; map their names to the new ones."""
         names = {}
         for each in body.initializer:
@@ -242,13 +242,13 @@ class _Writer:
             self.graph.initializer[-1].name = names[each.name]
         return names
 
-    def _constant(self, name: str) -> Any:
+    def _constant_value(self, name: str) -> Any:
         from onnx import numpy_helper
 
         found = [each for each in self.graph.initializer if each.name == name]
         return numpy_helper.to_array(found[0]).item() if found else None
 
-    def _new(self, data: Any, name: str) -> str:
+    def _add_constant(self, data: Any, name: str) -> str:
         from onnx import numpy_helper
 
         self.graph.initializer.append(numpy_helper.from_array(data, name))
@@ -260,10 +260,10 @@ class _Writer:
         self.replacement.append(onnx.helper.make_node(op, inputs, [output], **attributes))
         return output
 
-    def _unsqueeze(self, name: str, output: str, axis: int = 0) -> str:
+    def _add_unsqueeze(self, name: str, output: str, axis: int = 0) -> str:
         if not self.modern:
             return self._add("Unsqueeze", [name], output, axes=[axis])
-        axes = self._new(np.full(1, axis, np.int64), f"{output} axes")
+        axes = self._add_constant(np.full(1, axis, np.int64), f"{output} axes")
         return self._add("Unsqueeze", [name, axes], output)
 
 

@@ -73,7 +73,7 @@ class _Loop:
         """
         begin, end, given = self._body.input[2 + index], self._body.output[1 + index], 2 + index
         self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
-        inside, begin.name = begin.name, self._new(begin.name)
+        inside, begin.name = begin.name, self._unused_name(begin.name)
         self._transpose_at_start(begin.name, first, inside)
         end.name = self._transpose(self._body.node, end.name, last)
         for each in (begin, end):
@@ -81,7 +81,7 @@ class _Loop:
         if self._node.output[index]:
             made, self._node.output[index] = (
                 self._node.output[index],
-                self._new(self._node.output[index]),
+                self._unused_name(self._node.output[index]),
             )
             self._after.append(_transpose(self._node.output[index], first, made))
 
@@ -90,7 +90,7 @@ class _Loop:
 
         `last` and `first` are as in `_change_carried_value`.
         """
-        given, inside = self._transpose(self._before, name, last), self._new(name)
+        given, inside = self._transpose(self._before, name, last), self._unused_name(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
         self._transpose_at_start(given, first, inside)
@@ -103,11 +103,11 @@ class _Loop:
 
     def _transpose(self, nodes: Any, name: str, order: Sequence[int]) -> str:
         """Append a transpose of a value to `nodes`; return the name of its result."""
-        new_name = self._new(name)
+        new_name = self._unused_name(name)
         nodes.append(_transpose(name, order, new_name))
         return new_name
 
-    def _new(self, name: str) -> str:
+    def _unused_name(self, name: str) -> str:
         """Return an unused name for the transposed value `name`."""
         name = f"{name} transposed"
         while name in self._taken:

@@ -18,7 +18,7 @@ from matloom.ir.graph import Op
 _Step = tuple[Op, tuple[int, ...], Attributes]
 
 
-def reshape(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_reshape(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity.
 
     These keep the elements in the file's order. A value that is held in another order of axes is
@@ -31,7 +31,7 @@ def reshape(values: Values, model: Model, node: Any, source: str, output: str) -
         values.bytes_of(output, in_file_order(len(wanted.shape)))
 
 
-def transpose(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_transpose(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Transpose: the output is the same tensor, registered with another order of axes."""
     value = values.known[source]
     rank = len(value.shape)
@@ -42,7 +42,7 @@ def transpose(values: Values, model: Model, node: Any, source: str, output: str)
         values.hold(output, tuple(permutation.index(axis) for axis in order), number)
 
 
-def max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_max_pool(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert MaxPool of images; data with one spatial axis become images of one row."""
     value, wanted = values.known[source], values.known[output]
     window = tuple(attribute(node, "kernel_shape", []))
@@ -68,7 +68,7 @@ def max_pool(values: Values, model: Model, node: Any, source: str, output: str) 
     values.hold(output, order, _add_steps(values, (source, output), order, steps))
 
 
-def reduce_max(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_reduce_max(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
     shape = values.known[source].shape
     attributes = _options(values, model, node, source).reduced_axes()
@@ -95,7 +95,7 @@ def _options(values: Values, model: Model, node: Any, source: str) -> MoveOption
     return MoveOptions(file_node, values.known[source].shape, model.constant)
 
 
-def split(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_split(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Split."""
     axis, sizes = _options(values, model, node, source).split()
     order = values.order_of(source)
@@ -106,14 +106,14 @@ def split(values: Values, model: Model, node: Any, source: str, output: str) -> 
             values.hold(name, order, part)
 
 
-def slice_part(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_slice(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Slice."""
     order = values.order_of(source)
     attributes = _options(values, model, node, source).slice(order)
     _add_move(values, Op.STRIDED_SLICE, attributes, order, (source, output))
 
 
-def pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Pad.
 
     A padding constant is a byte of the file's type; between DequantizeLinear and QuantizeLinear, it
@@ -141,7 +141,7 @@ def pad(values: Values, model: Model, node: Any, source: str, output: str) -> No
     _add_move(values, op, replace(attributes, value=given), order, (source, output))
 
 
-def gather(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_gather(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Gather with constant indices along one axis."""
     axis, places = _options(values, model, node, source).gather()
     listed = [int(place) for place in places.reshape(-1)]
@@ -159,7 +159,7 @@ def gather(values: Values, model: Model, node: Any, source: str, output: str) ->
     values.hold(output, order, number)
 
 
-def resize(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_resize(values: Values, model: Model, node: Any, source: str, output: str) -> None:
     """Convert Resize by whole factors that takes the nearest neighbour."""
     attributes = _options(values, model, node, source).resize()
     _add_move(values, Op.RESIZE_NEAREST_NEIGHBOR, attributes, LAST, (source, output))
@@ -181,7 +181,9 @@ def _add_move(
     )
 
 
-def exchange_blocks(values: Values, model: Model, node: Any, source: str, output: str) -> None:
+def convert_block_exchange(
+    values: Values, model: Model, node: Any, source: str, output: str
+) -> None:
     """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
     number = values.bytes_of(source, LAST)
     quantisation = values.tensors[number].quantisation
@@ -201,14 +203,14 @@ def exchange_blocks(values: Values, model: Model, node: Any, source: str, output
 #: Converters by operator name. Their last two arguments are the names of the first input and the
 #: first output.
 MOVES: dict[str, Callable[[Values, Model, Any, str, str], None]] = {
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), exchange_blocks),
-    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
-    "Gather": gather,
-    "MaxPool": max_pool,
-    "ReduceMax": reduce_max,
-    "Pad": pad,
-    "Resize": resize,
-    "Slice": slice_part,
-    "Split": split,
-    "Transpose": transpose,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), convert_block_exchange),
+    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), convert_reshape),
+    "Gather": convert_gather,
+    "MaxPool": convert_max_pool,
+    "ReduceMax": convert_reduce_max,
+    "Pad": convert_pad,
+    "Resize": convert_resize,
+    "Slice": convert_slice,
+    "Split": convert_split,
+    "Transpose": convert_transpose,
 }

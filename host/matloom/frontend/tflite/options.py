@@ -75,11 +75,15 @@ def _window_attributes(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
     }
 
 
-def _convolution(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_convolution(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     return Conv2D(**_window_attributes(options(operator, tflite.Conv2DOptions), inputs))
 
 
-def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_depthwise(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     shared = _window_attributes(options(operator, tflite.DepthwiseConv2DOptions), inputs)
     # The file's depth_multiplier may be wrong; kernels use the shapes.
     channels, columns = inputs[0].shape[3], inputs[1].shape[3]
@@ -88,7 +92,7 @@ def _depthwise(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor
     return DepthwiseConv2D(depth_multiplier=columns // channels, **shared)
 
 
-def _dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.FullyConnectedOptions)
     if table.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise Unsupported(f"has weights of format {table.WeightsFormat()}")
@@ -98,12 +102,14 @@ def _dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return FullyConnected(keep_num_dims=bool(table.KeepNumDims()), activation=_activation(table))
 
 
-def _batch_matmul(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_batch_matmul(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     table = options(operator, tflite.BatchMatMulOptions)
     return BatchMatmul(adj_x=bool(table.AdjX()), adj_y=bool(table.AdjY()))
 
 
-def _pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.Pool2DOptions)
     window = _pair("window", table.FilterHeight(), table.FilterWidth())
     stride = _pair("stride", table.StrideH(), table.StrideW())
@@ -111,21 +117,23 @@ def _pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
     return Pool2D(window=window, stride=stride, padding=padding, activation=_activation(table))
 
 
-def _softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     beta = float(options(operator, tflite.SoftmaxOptions).Beta())
     if not 0 < beta < 2**20:
         raise Unsupported(f"must have a beta above 0 and below 2**20, not {beta}")
     return Softmax(beta=beta)
 
 
-def _arithmetic(kind: type) -> Reader:
+def _arithmetic_reader(kind: type) -> Reader:
     def read(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
         return Arithmetic(activation=_activation(options(operator, kind)))
 
     return read
 
 
-def _leaky_relu(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_leaky_relu(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     alpha = float(options(operator, tflite.LeakyReluOptions).Alpha())
     if not abs(alpha) < 2**20:
         raise Unsupported(f"must have an alpha below 2**20, not {alpha}")
@@ -139,7 +147,7 @@ def _axis(table: Any, rank: int) -> Attributes:
     return Axis(axis=axis % rank)
 
 
-def _concatenation(
+def _read_concatenation(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     table = options(operator, tflite.ConcatenationOptions)
@@ -148,15 +156,15 @@ def _concatenation(
     return _axis(table, len(inputs[0].shape))
 
 
-def _pack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_pack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     return _axis(options(operator, tflite.PackOptions), len(inputs[0].shape) + 1)
 
 
-def _unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     return _axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
 
 
-def _no_attributes(
+def _read_no_attributes(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     return Attributes()
@@ -164,33 +172,33 @@ def _no_attributes(
 
 READERS: dict[Op, Reader] = {
     **PARAMETER_READERS,
-    Op.ADD: _arithmetic(tflite.AddOptions),
-    Op.BATCH_MATMUL: _batch_matmul,
-    Op.AVERAGE_POOL_2D: _pooling,
-    Op.CONCATENATION: _concatenation,
-    Op.CONV_2D: _convolution,
-    Op.DEPTHWISE_CONV_2D: _depthwise,
-    Op.DEQUANTIZE: _no_attributes,
-    Op.EXPAND_DIMS: _no_attributes,
-    Op.FULLY_CONNECTED: _dense,
-    Op.HARD_SWISH: _no_attributes,
-    Op.LEAKY_RELU: _leaky_relu,
-    Op.LOGISTIC: _no_attributes,
-    Op.LOG_SOFTMAX: _no_attributes,
-    Op.MAXIMUM: _no_attributes,
-    Op.MAX_POOL_2D: _pooling,
-    Op.MINIMUM: _no_attributes,
-    Op.MUL: _arithmetic(tflite.MulOptions),
-    Op.PACK: _pack,
-    Op.PRELU: _no_attributes,
-    Op.QUANTIZE: _no_attributes,
-    Op.RELU: _no_attributes,
-    Op.RELU6: _no_attributes,
-    Op.RESHAPE: _no_attributes,
-    Op.SOFTMAX: _softmax,
-    Op.SQUARED_DIFFERENCE: _no_attributes,
-    Op.SQUEEZE: _no_attributes,
-    Op.SUB: _arithmetic(tflite.SubOptions),
-    Op.TANH: _no_attributes,
-    Op.UNPACK: _unpack,
+    Op.ADD: _arithmetic_reader(tflite.AddOptions),
+    Op.BATCH_MATMUL: _read_batch_matmul,
+    Op.AVERAGE_POOL_2D: _read_pooling,
+    Op.CONCATENATION: _read_concatenation,
+    Op.CONV_2D: _read_convolution,
+    Op.DEPTHWISE_CONV_2D: _read_depthwise,
+    Op.DEQUANTIZE: _read_no_attributes,
+    Op.EXPAND_DIMS: _read_no_attributes,
+    Op.FULLY_CONNECTED: _read_dense,
+    Op.HARD_SWISH: _read_no_attributes,
+    Op.LEAKY_RELU: _read_leaky_relu,
+    Op.LOGISTIC: _read_no_attributes,
+    Op.LOG_SOFTMAX: _read_no_attributes,
+    Op.MAXIMUM: _read_no_attributes,
+    Op.MAX_POOL_2D: _read_pooling,
+    Op.MINIMUM: _read_no_attributes,
+    Op.MUL: _arithmetic_reader(tflite.MulOptions),
+    Op.PACK: _read_pack,
+    Op.PRELU: _read_no_attributes,
+    Op.QUANTIZE: _read_no_attributes,
+    Op.RELU: _read_no_attributes,
+    Op.RELU6: _read_no_attributes,
+    Op.RESHAPE: _read_no_attributes,
+    Op.SOFTMAX: _read_softmax,
+    Op.SQUARED_DIFFERENCE: _read_no_attributes,
+    Op.SQUEEZE: _read_no_attributes,
+    Op.SUB: _arithmetic_reader(tflite.SubOptions),
+    Op.TANH: _read_no_attributes,
+    Op.UNPACK: _read_unpack,
 }

@@ -65,15 +65,17 @@ def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int
     return values[0]
 
 
-def _pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     pairs = _parameter("padding", inputs, 1)
     if len(pairs) != 2 * len(inputs[0].shape):
         raise Contradiction(f"must have 2 paddings for each axis, not {len(pairs)}")
     return Pad(before=tuple(pairs[::2]), after=tuple(pairs[1::2]))
 
 
-def _pad_value(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    pad = _pad(operator, inputs, outputs)
+def _read_pad_value(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
+    pad = _read_pad(operator, inputs, outputs)
     assert isinstance(pad, Pad)
     data = inputs[_VALUE].data if len(inputs) > _VALUE else None
     if data is None or data.size != 1:
@@ -81,7 +83,7 @@ def _pad_value(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor
     return Pad(before=pad.before, after=pad.after, value=data.item())
 
 
-def _reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     rank = len(inputs[0].shape)
     # Both interpreters ignore the axes of a scalar.
     axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1) if rank}
@@ -89,17 +91,21 @@ def _reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     return Reduce(axes=tuple(sorted(axes)), keep_dims=keep)
 
 
-def _pick(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_arg_extreme(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     return Axis(axis=_axis(_single_parameter("axis", inputs, 1), len(inputs[0].shape)))
 
 
-def _transpose(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_transpose(
+    operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> Attributes:
     rank = len(inputs[0].shape)
     permutation = _parameter("permutation", inputs, 1)
     return Transpose(permutation=tuple(_axis(axis, rank) for axis in permutation))
 
 
-def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.ResizeNearestNeighborOptions)
     size = _parameter("size", inputs, 1)
     if len(size) != _SIDES:
@@ -111,7 +117,7 @@ def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     )
 
 
-def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     if not inputs[1:]:
         raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
@@ -121,7 +127,7 @@ def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
 
 
-def _split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     shape = inputs[0].shape
     sizes = _parameter("sizes", inputs, 1)
     axis = _axis(_single_parameter("axis", inputs, 2), len(shape))
@@ -130,7 +136,7 @@ def _split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
     return Split(axis=axis, sizes=tuple(sizes))
 
 
-def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     begin, size = _parameter("begin", inputs, 1), _parameter("size", inputs, 2)
     shape = inputs[0].shape
     if not len(begin) == len(size) == len(shape):
@@ -144,7 +150,7 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return Slice(begin=tuple(begin), size=tuple(whole), step=(1,) * len(shape))
 
 
-def _gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+def _read_gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     if len(inputs) < _SIDES:
         raise Contradiction(f"must have an input and indices, not {len(inputs)} inputs")
     table = options(operator, tflite.GatherOptions)
@@ -161,7 +167,7 @@ def _gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
     return Axis(axis=axis)
 
 
-def _strided_slice(
+def _read_strided_slice(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     table = options(operator, tflite.StridedSliceOptions)
@@ -196,7 +202,7 @@ def _strided_slice(
     return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=tuple(dropped))
 
 
-def _transposed_convolution(
+def _read_transposed_convolution(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     table = options(operator, tflite.TransposeConvOptions)
@@ -217,20 +223,20 @@ def _transposed_convolution(
 
 
 PARAMETER_READERS: dict[Op, Reader] = {
-    Op.ARG_MAX: _pick,
-    Op.ARG_MIN: _pick,
-    Op.GATHER: _gather,
-    Op.MEAN: _reduce,
-    Op.PAD: _pad,
-    Op.PADV2: _pad_value,
-    Op.RESIZE_NEAREST_NEIGHBOR: _resize,
-    Op.SLICE: _slice,
-    Op.SPLIT: _split,
-    Op.SPLIT_V: _split_v,
-    Op.STRIDED_SLICE: _strided_slice,
-    Op.SUM: _reduce,
-    Op.TRANSPOSE: _transpose,
-    Op.TRANSPOSE_CONV: _transposed_convolution,
+    Op.ARG_MAX: _read_arg_extreme,
+    Op.ARG_MIN: _read_arg_extreme,
+    Op.GATHER: _read_gather,
+    Op.MEAN: _read_reduce,
+    Op.PAD: _read_pad,
+    Op.PADV2: _read_pad_value,
+    Op.RESIZE_NEAREST_NEIGHBOR: _read_resize,
+    Op.SLICE: _read_slice,
+    Op.SPLIT: _read_split,
+    Op.SPLIT_V: _read_split_v,
+    Op.STRIDED_SLICE: _read_strided_slice,
+    Op.SUM: _read_reduce,
+    Op.TRANSPOSE: _read_transpose,
+    Op.TRANSPOSE_CONV: _read_transposed_convolution,
 }
 
 #: Indices of the inputs in the file that are inputs of the node, in the node's order. Nodes of

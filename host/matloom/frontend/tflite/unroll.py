@@ -119,14 +119,14 @@ class _Writer:
 
     def operators(self) -> list[Any]:
         """Return the operators that replace the IF or WHILE, or raise `_RefusedError`."""
-        (self._loop if self.is_loop else self._branches)()
+        (self._unroll_loop if self.is_loop else self._write_branches)()
         return self.replacement
 
     def _is_word_layer(self, graph: Any, operator: Any) -> bool:
         given = graph.tensors[operator.inputs[0]]
         return _name(self.model, operator) in LAYERS and given.type in _WORDS
 
-    def _branches(self) -> None:
+    def _write_branches(self) -> None:
         condition, *given = map(int, self.operator.inputs)
         chosen = []
         for branch, side in zip(self.called, ("then", "else"), strict=True):
@@ -137,9 +137,9 @@ class _Writer:
             inside = dict(zip(map(int, branch.inputs), given, strict=True))
             chosen.append(self._inline(branch, inside, {}, f"{self.label} {side}"))
         for one, other, made in zip(*chosen, self.operator.outputs, strict=True):
-            self._add("SELECT_V2", [condition, one, other], int(made))
+            self._add_operator("SELECT_V2", [condition, one, other], int(made))
 
-    def _loop(self) -> None:
+    def _unroll_loop(self) -> None:
         condition, body = self.called
         carried = list(map(int, self.operator.inputs))
         for graph, side in (
@@ -163,8 +163,8 @@ class _Writer:
             iteration += 1
         for number, made in zip(carried, self.operator.outputs, strict=True):
             shape = np.array(self.main.tensors[int(made)].shape, np.int32)
-            sizes = self._constant(shape, f"{self.label} shape {made}")
-            self._add("RESHAPE", [number, sizes], int(made))
+            sizes = self._add_constant(shape, f"{self.label} shape {made}")
+            self._add_operator("RESHAPE", [number, sizes], int(made))
 
     def _loop_continues(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
         found = self._known_integers(condition, values).get(int(condition.outputs[0]))
@@ -216,7 +216,8 @@ class _Writer:
             item.inputs = [
                 self._inner_tensor(graph, int(at), inside, known, label) for at in operator.inputs
             ]
-            item.outputs = [self._tensor(graph, int(at), inside, label) for at in operator.outputs]
+            made = map(int, operator.outputs)
+            item.outputs = [self._add_tensor(graph, number, inside, label) for number in made]
             self.replacement.append(item)
         return [self._inner_tensor(graph, int(at), inside, known, label) for at in graph.outputs]
 
@@ -233,23 +234,23 @@ class _Writer:
             return number
         if number in known:
             name = f"{graph.tensors[number].name!r} ({label})"
-            return self._constant(known[number], name, graph.tensors[number])
+            return self._add_constant(known[number], name, graph.tensors[number])
         if number in inside:
             return inside[number]
         # All that remains are constants, which iterations share.
         key = (self.called.index(graph), number)
         if key not in self._constants:
-            self._constants[key] = self._tensor(graph, number, {}, self.label)
+            self._constants[key] = self._add_tensor(graph, number, {}, self.label)
         return self._constants[key]
 
-    def _tensor(self, graph: Any, number: int, inside: dict[int, int], label: str) -> int:
+    def _add_tensor(self, graph: Any, number: int, inside: dict[int, int], label: str) -> int:
         tensor = copy.copy(graph.tensors[number])
         tensor.name = b"%s (%s)" % (tensor.name or b"", label.encode())
         self.main.tensors.append(tensor)
         inside[number] = len(self.main.tensors) - 1
         return inside[number]
 
-    def _constant(self, data: Array, name: str, like: Any = None) -> int:
+    def _add_constant(self, data: Array, name: str, like: Any = None) -> int:
         """Add a constant with the type of `like`, by default int32; return its number."""
         tensor = type(self.main.tensors[0])() if like is None else copy.copy(like)
         if like is None:
@@ -261,7 +262,7 @@ class _Writer:
         self.main.tensors.append(tensor)
         return len(self.main.tensors) - 1
 
-    def _add(self, name: str, inputs: Sequence[int], output: int) -> None:
+    def _add_operator(self, name: str, inputs: Sequence[int], output: int) -> None:
         """Add an operator without options."""
         number = getattr(tflite.BuiltinOperator, name)
         codes = [

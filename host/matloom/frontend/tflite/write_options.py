@@ -46,7 +46,7 @@ def _padding(padding: Padding, same: Padding) -> int:
     return int(tflite.Padding.SAME)
 
 
-def _convolution(attributes: Attributes, shapes: Shapes) -> Fields:
+def _convolution_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Conv2D)
     stride, dilation = attributes.stride, attributes.dilation
     (_, *image, _), (_, *kernel, _) = shapes[:2]
@@ -64,7 +64,7 @@ def _convolution(attributes: Attributes, shapes: Shapes) -> Fields:
     return fields
 
 
-def _dense(attributes: Attributes, shapes: Shapes) -> Fields:
+def _dense_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, FullyConnected)
     return {
         "KeepNumDims": attributes.keep_num_dims,
@@ -72,12 +72,12 @@ def _dense(attributes: Attributes, shapes: Shapes) -> Fields:
     }
 
 
-def _batch_matmul(attributes: Attributes, shapes: Shapes) -> Fields:
+def _batch_matmul_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, BatchMatmul)
     return {"AdjX": attributes.adj_x, "AdjY": attributes.adj_y}
 
 
-def _pooling(attributes: Attributes, shapes: Shapes) -> Fields:
+def _pooling_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Pool2D)
     window, stride = attributes.window, attributes.stride
     same = same_padding((shapes[0][1], shapes[0][2]), window, stride)
@@ -91,47 +91,47 @@ def _pooling(attributes: Attributes, shapes: Shapes) -> Fields:
     }
 
 
-def _arithmetic(attributes: Attributes, shapes: Shapes) -> Fields:
+def _arithmetic_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Arithmetic)
     return {"FusedActivationFunction": _activation(attributes.activation)}
 
 
-def _softmax(attributes: Attributes, shapes: Shapes) -> Fields:
+def _softmax_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Softmax)
     return {"Beta": attributes.beta}
 
 
-def _leaky_relu(attributes: Attributes, shapes: Shapes) -> Fields:
+def _leaky_relu_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, LeakyRelu)
     return {"Alpha": attributes.alpha}
 
 
-def _axis(attributes: Attributes, shapes: Shapes) -> Fields:
+def _axis_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis}
 
 
-def _pack(attributes: Attributes, shapes: Shapes) -> Fields:
+def _pack_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis, "ValuesCount": len(shapes)}
 
 
-def _unpack(attributes: Attributes, shapes: Shapes) -> Fields:
+def _unpack_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis, "Num": shapes[0][attributes.axis]}
 
 
-def _split(attributes: Attributes, shapes: Shapes) -> Fields:
+def _split_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Split)
     return {"NumSplits": len(attributes.sizes)}
 
 
-def _reduce(attributes: Attributes, shapes: Shapes) -> Fields:
+def _reduce_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Reduce)
     return {"KeepDims": attributes.keep_dims}
 
 
-def _resize(attributes: Attributes, shapes: Shapes) -> Fields:
+def _resize_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Resize)
     return {
         "AlignCorners": attributes.align_corners,
@@ -139,11 +139,11 @@ def _resize(attributes: Attributes, shapes: Shapes) -> Fields:
     }
 
 
-def _pick(attributes: Attributes, shapes: Shapes) -> Fields:
+def _arg_extreme_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     return {"OutputType": tflite.TensorType.INT32}
 
 
-def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
+def _transposed_convolution_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, TransposeConv)
     if attributes.activation is not Activation.NONE:
         raise ValueError(f"TRANSPOSE_CONV must have no activation, not {attributes.activation}")
@@ -162,7 +162,7 @@ def _slice_ends(attributes: Slice) -> list[int]:
     return [begin + size * step for begin, size, step in axes]
 
 
-def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
+def _strided_slice_fields(attributes: Attributes, shapes: Shapes) -> Fields:
     assert isinstance(attributes, Slice)
     return {
         # An end before the first element cannot be expressed: negative numbers count from the end.
@@ -222,28 +222,28 @@ def parameter_quantisation(graph: Graph, node: Node, operand: Array) -> Quantisa
 #: For each operator with an options table, the table's kind, and a function that returns the
 #: table's fields.
 OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
-    Op.ADD: ("AddOptions", _arithmetic),
-    Op.ARG_MAX: ("ArgMaxOptions", _pick),
-    Op.ARG_MIN: ("ArgMinOptions", _pick),
-    Op.AVERAGE_POOL_2D: ("Pool2DOptions", _pooling),
-    Op.BATCH_MATMUL: ("BatchMatMulOptions", _batch_matmul),
-    Op.CONCATENATION: ("ConcatenationOptions", _axis),
-    Op.CONV_2D: ("Conv2DOptions", _convolution),
-    Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution),
-    Op.FULLY_CONNECTED: ("FullyConnectedOptions", _dense),
-    Op.GATHER: ("GatherOptions", _axis),
-    Op.LEAKY_RELU: ("LeakyReluOptions", _leaky_relu),
-    Op.MAX_POOL_2D: ("Pool2DOptions", _pooling),
-    Op.MEAN: ("ReducerOptions", _reduce),
-    Op.MUL: ("MulOptions", _arithmetic),
-    Op.PACK: ("PackOptions", _pack),
-    Op.RESIZE_NEAREST_NEIGHBOR: ("ResizeNearestNeighborOptions", _resize),
-    Op.SOFTMAX: ("SoftmaxOptions", _softmax),
-    Op.SPLIT: ("SplitOptions", _split),
-    Op.SPLIT_V: ("SplitVOptions", _split),
-    Op.STRIDED_SLICE: ("StridedSliceOptions", _strided_slice),
-    Op.SUB: ("SubOptions", _arithmetic),
-    Op.SUM: ("ReducerOptions", _reduce),
-    Op.TRANSPOSE_CONV: ("TransposeConvOptions", _transposed_convolution),
-    Op.UNPACK: ("UnpackOptions", _unpack),
+    Op.ADD: ("AddOptions", _arithmetic_fields),
+    Op.ARG_MAX: ("ArgMaxOptions", _arg_extreme_fields),
+    Op.ARG_MIN: ("ArgMinOptions", _arg_extreme_fields),
+    Op.AVERAGE_POOL_2D: ("Pool2DOptions", _pooling_fields),
+    Op.BATCH_MATMUL: ("BatchMatMulOptions", _batch_matmul_fields),
+    Op.CONCATENATION: ("ConcatenationOptions", _axis_fields),
+    Op.CONV_2D: ("Conv2DOptions", _convolution_fields),
+    Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution_fields),
+    Op.FULLY_CONNECTED: ("FullyConnectedOptions", _dense_fields),
+    Op.GATHER: ("GatherOptions", _axis_fields),
+    Op.LEAKY_RELU: ("LeakyReluOptions", _leaky_relu_fields),
+    Op.MAX_POOL_2D: ("Pool2DOptions", _pooling_fields),
+    Op.MEAN: ("ReducerOptions", _reduce_fields),
+    Op.MUL: ("MulOptions", _arithmetic_fields),
+    Op.PACK: ("PackOptions", _pack_fields),
+    Op.RESIZE_NEAREST_NEIGHBOR: ("ResizeNearestNeighborOptions", _resize_fields),
+    Op.SOFTMAX: ("SoftmaxOptions", _softmax_fields),
+    Op.SPLIT: ("SplitOptions", _split_fields),
+    Op.SPLIT_V: ("SplitVOptions", _split_fields),
+    Op.STRIDED_SLICE: ("StridedSliceOptions", _strided_slice_fields),
+    Op.SUB: ("SubOptions", _arithmetic_fields),
+    Op.SUM: ("ReducerOptions", _reduce_fields),
+    Op.TRANSPOSE_CONV: ("TransposeConvOptions", _transposed_convolution_fields),
+    Op.UNPACK: ("UnpackOptions", _unpack_fields),
 }

@@ -39,7 +39,7 @@ _COMPARISONS |= {"lt": "Less"}
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
-def _unary(op: str) -> Handler:
+def _unary_writer(op: str) -> Handler:
     return lambda writer, call: writer.add(op, call["self"].name)
 
 
@@ -50,7 +50,7 @@ def _unchanged_value(writer: Writer, call: Call) -> str:
     return first.name
 
 
-def _arithmetic(op: str) -> Handler:
+def _arithmetic_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         second = "exponent" if op == "Pow" else "other"
         inputs = [writer.operand(call[name], call.dtype) for name in ("self", second)]
@@ -59,7 +59,7 @@ def _arithmetic(op: str) -> Handler:
     return handler
 
 
-def _sum(op: str) -> Handler:
+def _sum_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         first = writer.operand(call["self"], call.dtype)
         second = writer.operand(call["other"], call.dtype)
@@ -71,7 +71,7 @@ def _sum(op: str) -> Handler:
     return handler
 
 
-def _divide(writer: Writer, call: Call) -> str:
+def _write_divide(writer: Writer, call: Call) -> str:
     mode = call.get("rounding_mode")
     quotient = writer.add(
         "Div", *(writer.operand(call[name], call.dtype) for name in ("self", "other"))
@@ -83,7 +83,7 @@ def _divide(writer: Writer, call: Call) -> str:
     raise call.refuse(f"rounding_mode={mode!r} of {call.dtype}")
 
 
-def _comparison(op: str) -> Handler:
+def _comparison_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         types = [each.dtype for each in call.arguments.values() if isinstance(each, Value)]
         common = np.result_type(*types).name
@@ -95,21 +95,21 @@ def _comparison(op: str) -> Handler:
     return handler
 
 
-def _not_equal(writer: Writer, call: Call) -> str:
-    return writer.add("Not", _comparison("Equal")(writer, call))
+def _write_not_equal(writer: Writer, call: Call) -> str:
+    return writer.add("Not", _comparison_writer("Equal")(writer, call))
 
 
-def _where(writer: Writer, call: Call) -> str:
+def _write_where(writer: Writer, call: Call) -> str:
     chosen = [writer.operand(call[name], call.dtype) for name in ("self", "other")]
     return writer.add("Where", call["condition"].name, *chosen)
 
 
-def _masked_fill(writer: Writer, call: Call) -> str:
+def _write_masked_fill(writer: Writer, call: Call) -> str:
     value = writer.operand(call["value"], call.dtype)
     return writer.add("Where", call["mask"].name, value, call["self"].name)
 
 
-def _limits(low: str, high: str) -> Handler:
+def _clip_writer(low: str, high: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         ends = [call.get(low), call.get(high)]
         if any(isinstance(end, Value) for end in ends):
@@ -120,22 +120,22 @@ def _limits(low: str, high: str) -> Handler:
     return handler
 
 
-def _relu6(writer: Writer, call: Call) -> str:
+def _write_relu6(writer: Writer, call: Call) -> str:
     ends = [writer.constant(end, call.dtype) for end in (0, 6)]
     return writer.add("Clip", call["self"].name, *ends)
 
 
-def _leaky(writer: Writer, call: Call) -> str:
+def _write_leaky_relu(writer: Writer, call: Call) -> str:
     return writer.add("LeakyRelu", call["self"].name, alpha=float(call["negative_slope"]))
 
 
-def _elu(writer: Writer, call: Call) -> str:
+def _write_elu(writer: Writer, call: Call) -> str:
     if (call.get("scale", 1), call.get("input_scale", 1)) != (1, 1):
         raise call.refuse("scales")
     return writer.add("Elu", call["self"].name, alpha=float(call["alpha"]))
 
 
-def _prelu(writer: Writer, call: Call) -> str:
+def _write_prelu(writer: Writer, call: Call) -> str:
     data, slope = call["self"], call["weight"]
     if slope.shape != (1,) and data.rank > 2:
         shape = writer.integers([slope.shape[0], *[1] * (data.rank - 2)])
@@ -143,61 +143,61 @@ def _prelu(writer: Writer, call: Call) -> str:
     return writer.add("PRelu", data.name, slope.name)
 
 
-def _gelu(writer: Writer, call: Call) -> str:
+def _write_gelu(writer: Writer, call: Call) -> str:
     return writer.add("Gelu", call["self"].name, approximate=call.get("approximate", "none"))
 
 
-def _silu(writer: Writer, call: Call) -> str:
+def _write_silu(writer: Writer, call: Call) -> str:
     name = call["self"].name
     return writer.add("Mul", name, writer.add("Sigmoid", name))
 
 
-def _hard_sigmoid(writer: Writer, call: Call) -> str:
+def _write_hard_sigmoid(writer: Writer, call: Call) -> str:
     return writer.add("HardSigmoid", call["self"].name, alpha=1 / 6, beta=0.5)
 
 
-def _softplus(writer: Writer, call: Call) -> str:
+def _write_softplus(writer: Writer, call: Call) -> str:
     if call.get("beta", 1) != 1:
         raise call.refuse(f"beta={call['beta']}")
     return writer.add("Softplus", call["self"].name)
 
 
-def _inverse_root(writer: Writer, call: Call) -> str:
+def _write_inverse_root(writer: Writer, call: Call) -> str:
     return writer.add("Reciprocal", writer.add("Sqrt", call["self"].name))
 
 
-def _convert(writer: Writer, call: Call) -> str:
+def _write_cast(writer: Writer, call: Call) -> str:
     return writer.cast(call["self"], call.dtype)
 
 
 ELEMENTWISE: dict[str, Handler] = {
-    **{name: _unary(op) for name, op in _UNARY.items()},
+    **{name: _unary_writer(op) for name, op in _UNARY.items()},
     **dict.fromkeys(_IDENTITIES, _unchanged_value),
-    **{name: _arithmetic(op) for name, op in _ARITHMETIC.items()},
-    **{name: _comparison(op) for name, op in _COMPARISONS.items()},
-    **{name: _arithmetic(op) for name, op in _LOGICAL.items()},
-    "_to_copy": _convert,
-    "add": _sum("Add"),
-    "clamp": _limits("min", "max"),
-    "clamp_max": _limits("min", "max"),
-    "clamp_min": _limits("min", "max"),
-    "div": _divide,
-    "elu": _elu,
-    "gelu": _gelu,
-    "hardsigmoid": _hard_sigmoid,
-    "hardtanh": _limits("min_val", "max_val"),
-    "leaky_relu": _leaky,
-    "masked_fill": _masked_fill,
-    "ne": _not_equal,
-    "prelu": _prelu,
-    "_prelu_kernel": _prelu,
-    "relu6": _relu6,
-    "rsqrt": _inverse_root,
-    "rsub": _sum("rsub"),
-    "silu": _silu,
-    "softplus": _softplus,
-    "sub": _sum("Sub"),
-    "to": _convert,
-    "type_as": _convert,
-    "where": _where,
+    **{name: _arithmetic_writer(op) for name, op in _ARITHMETIC.items()},
+    **{name: _comparison_writer(op) for name, op in _COMPARISONS.items()},
+    **{name: _arithmetic_writer(op) for name, op in _LOGICAL.items()},
+    "_to_copy": _write_cast,
+    "add": _sum_writer("Add"),
+    "clamp": _clip_writer("min", "max"),
+    "clamp_max": _clip_writer("min", "max"),
+    "clamp_min": _clip_writer("min", "max"),
+    "div": _write_divide,
+    "elu": _write_elu,
+    "gelu": _write_gelu,
+    "hardsigmoid": _write_hard_sigmoid,
+    "hardtanh": _clip_writer("min_val", "max_val"),
+    "leaky_relu": _write_leaky_relu,
+    "masked_fill": _write_masked_fill,
+    "ne": _write_not_equal,
+    "prelu": _write_prelu,
+    "_prelu_kernel": _write_prelu,
+    "relu6": _write_relu6,
+    "rsqrt": _write_inverse_root,
+    "rsub": _sum_writer("rsub"),
+    "silu": _write_silu,
+    "softplus": _write_softplus,
+    "sub": _sum_writer("Sub"),
+    "to": _write_cast,
+    "type_as": _write_cast,
+    "where": _write_where,
 }

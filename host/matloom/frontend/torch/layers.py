@@ -164,7 +164,7 @@ def _write_instance_norm(writer: Writer, call: Call) -> Any:
     return _write_group_norm(writer, replace(call, arguments=arguments))
 
 
-def _pool(op: str, axes: int) -> Handler:
+def _pool_writer(op: str, axes: int) -> Handler:
     def handler(writer: Writer, call: Call) -> Any:
         data, kernel = call["self"], _per_axis(call["kernel_size"], axes)
         if data.rank != axes + 2:
@@ -188,7 +188,7 @@ def _pool(op: str, axes: int) -> Handler:
     return handler
 
 
-def _adaptive(op: str) -> Handler:
+def _adaptive_pool_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> Any:
         data = call["self"]
         image = data.shape[2:]
@@ -205,7 +205,7 @@ def _adaptive(op: str) -> Handler:
     return handler
 
 
-def _softmax(op: str) -> Handler:
+def _softmax_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         return writer.add(op, writer.cast(call["self"], call.dtype), axis=call["dim"])
 
@@ -240,30 +240,30 @@ LAYERS: dict[str, Handler] = {
     **dict.fromkeys(
         ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _write_transposed_convolution
     ),
-    "_log_softmax": _softmax("LogSoftmax"),
+    "_log_softmax": _softmax_writer("LogSoftmax"),
     "_native_batch_norm_legit_no_training": _write_batch_norm,
-    "_softmax": _softmax("Softmax"),
-    "adaptive_avg_pool1d": _adaptive("AveragePool"),
-    "adaptive_avg_pool2d": _adaptive("AveragePool"),
-    "_adaptive_avg_pool2d": _adaptive("AveragePool"),
-    "adaptive_max_pool2d": _adaptive("MaxPool"),
+    "_softmax_writer": _softmax_writer("Softmax"),
+    "adaptive_avg_pool1d": _adaptive_pool_writer("AveragePool"),
+    "adaptive_avg_pool2d": _adaptive_pool_writer("AveragePool"),
+    "_adaptive_avg_pool2d": _adaptive_pool_writer("AveragePool"),
+    "adaptive_max_pool2d": _adaptive_pool_writer("MaxPool"),
     "addmm": _write_addmm,
-    "avg_pool1d": _pool("AveragePool", 1),
-    "avg_pool2d": _pool("AveragePool", 2),
+    "avg_pool1d": _pool_writer("AveragePool", 1),
+    "avg_pool2d": _pool_writer("AveragePool", 2),
     "batch_norm": _write_batch_norm,
     "bmm": _product_writer("self", "mat2"),
     "group_norm": _write_group_norm,
     "instance_norm": _write_instance_norm,
     "layer_norm": _write_layer_norm,
     "linear": _write_linear,
-    "log_softmax": _softmax("LogSoftmax"),
+    "log_softmax": _softmax_writer("LogSoftmax"),
     "matmul": _product_writer("self", "other"),
-    "max_pool1d": _pool("MaxPool", 1),
-    "max_pool2d": _pool("MaxPool", 2),
-    "max_pool2d_with_indices": _pool("MaxPool", 2),
+    "max_pool1d": _pool_writer("MaxPool", 1),
+    "max_pool2d": _pool_writer("MaxPool", 2),
+    "max_pool2d_with_indices": _pool_writer("MaxPool", 2),
     "mm": _product_writer("self", "mat2"),
     "native_group_norm": _write_group_norm,
     "native_layer_norm": _write_layer_norm,
     "scaled_dot_product_attention": _write_attention,
-    "softmax": _softmax("Softmax"),
+    "softmax": _softmax_writer("Softmax"),
 }

@@ -13,16 +13,16 @@ Handler = Callable[[Writer, Call], Any]
 _TO_THE_END = 2**63 - 1
 
 
-def _reshape(writer: Writer, call: Call) -> str:
+def _write_reshape(writer: Writer, call: Call) -> str:
     """Add a Reshape to the shape of the call's output; return the name of the result."""
     return writer.add("Reshape", call["self"].name, writer.integers(call.shape))
 
 
-def _permute(order: Callable[[Call], Sequence[int]]) -> Handler:
+def _permute_writer(order: Callable[[Call], Sequence[int]]) -> Handler:
     return lambda writer, call: writer.add("Transpose", call["self"].name, perm=list(order(call)))
 
 
-def _swap_axes(call: Call) -> list[int]:
+def _swapped_axes(call: Call) -> list[int]:
     data = call["self"]
     first, second = data.axis(call["dim0"]), data.axis(call["dim1"])
     order = list(range(data.rank))
@@ -30,24 +30,24 @@ def _swap_axes(call: Call) -> list[int]:
     return order
 
 
-def _expand(writer: Writer, call: Call) -> str:
+def _write_expand(writer: Writer, call: Call) -> str:
     return writer.add("Expand", call["self"].name, writer.integers(call.shape))
 
 
-def _repeat(writer: Writer, call: Call) -> str:
+def _write_repeat(writer: Writer, call: Call) -> str:
     data, times = call["self"], list(call["repeats"])
     shape = writer.integers([*[1] * (len(times) - data.rank), *data.shape])
     return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.integers(times))
 
 
-def _concatenate(writer: Writer, call: Call) -> str:
+def _write_concatenate(writer: Writer, call: Call) -> str:
     # Old programs prepend an empty tensor of one axis.
     parts = [each for each in call["tensors"] if each.shape != (0,)]
     names = [writer.cast(each, call.dtype) for each in parts]
     return writer.add("Concat", *names, axis=call.get("dim", 0))
 
 
-def _stack(writer: Writer, call: Call) -> str:
+def _write_stack(writer: Writer, call: Call) -> str:
     axis = call.get("dim", 0) % len(call.shape)
     places = writer.integers([axis])
     names = [writer.add("Unsqueeze", each.name, places) for each in call["tensors"]]
@@ -70,24 +70,24 @@ def _write_unbind(writer: Writer, call: Call) -> list[str]:
     ]
 
 
-def _slice(writer: Writer, call: Call) -> str:
+def _write_slice(writer: Writer, call: Call) -> str:
     begin, end = call.get("start", 0), call.get("end", _TO_THE_END)
     places = [writer.integers([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
     return writer.add("Slice", call["self"].name, *places)
 
 
-def _select(writer: Writer, call: Call) -> str:
+def _write_select(writer: Writer, call: Call) -> str:
     index = writer.constant(call["index"], "int64")
     return writer.add("Gather", call["self"].name, index, axis=call["dim"])
 
 
-def _write_gather(data: str, index: str) -> Handler:
+def _gather_writer(data: str, index: str) -> Handler:
     return lambda writer, call: writer.add(
         "Gather", call[data].name, call[index].name, axis=call.get("dim", 0)
     )
 
 
-def _index(writer: Writer, call: Call) -> str:
+def _write_index(writer: Writer, call: Call) -> str:
     """Add x[:, indices], with one tensor of indices on any axis; return the result's name."""
     places = [at for at, index in enumerate(call["indices"]) if index is not None]
     if len(places) != 1 or call["indices"][places[0]].dtype == "bool":
@@ -96,7 +96,7 @@ def _index(writer: Writer, call: Call) -> str:
     return writer.add("Gather", call["self"].name, call["indices"][axis].name, axis=axis)
 
 
-def _flip(writer: Writer, call: Call) -> str:
+def _write_flip(writer: Writer, call: Call) -> str:
     axes = [call["self"].axis(each) for each in call["dims"]]
     places = [writer.integers([each] * len(axes)) for each in (-1, -_TO_THE_END)]
     return writer.add(
@@ -108,7 +108,7 @@ def _flip(writer: Writer, call: Call) -> str:
     )
 
 
-def _pad(writer: Writer, call: Call) -> str:
+def _write_pad(writer: Writer, call: Call) -> str:
     data, pad = call["self"], list(call.get("pad", call.get("padding")))
     # Pairs (before, after), starting with the last axis.
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
@@ -168,13 +168,13 @@ def _extreme_writer(op: str) -> Handler:
             return _reduction_writer(f"Reduce{op}")(writer, call)
         return [
             _reduction_writer(f"Reduce{op}")(writer, call),
-            _place_writer(f"Arg{op}")(writer, call),
+            _arg_extreme_writer(f"Arg{op}")(writer, call),
         ]
 
     return handler
 
 
-def _place_writer(op: str) -> Handler:
+def _arg_extreme_writer(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
@@ -185,7 +185,7 @@ def _place_writer(op: str) -> Handler:
     return handler
 
 
-def _variance(writer: Writer, call: Call) -> Any:
+def _write_variance(writer: Writer, call: Call) -> Any:
     data, dims = call["self"], call.get("dim")
     axes = [data.axis(each) for each in (range(data.rank) if dims is None else dims)]
     count = int(np.prod([data.shape[each] for each in axes]))
@@ -201,7 +201,7 @@ def _variance(writer: Writer, call: Call) -> Any:
     return [found, writer.add("ReduceMean", data.name, places, keepdims=keepdims)]
 
 
-def _pixel_shuffle(writer: Writer, call: Call) -> str:
+def _write_pixel_shuffle(writer: Writer, call: Call) -> str:
     factor = call["upscale_factor"]
     return writer.add("DepthToSpace", call["self"].name, blocksize=factor, mode="CRD")
 
@@ -210,7 +210,7 @@ def _fill_writer(value: Callable[[Call], Any]) -> Handler:
     return lambda writer, call: writer.constant(np.full(call.shape, value(call), call.dtype))
 
 
-def _arange(writer: Writer, call: Call) -> str:
+def _write_arange(writer: Writer, call: Call) -> str:
     begin, step = call.get("start", 0), call.get("step", 1)
     return writer.constant(np.arange(begin, call["end"], step), call.dtype)
 
@@ -226,43 +226,43 @@ _SHAPED: tuple[str, ...] = (
 _SHAPED += ("unsqueeze", "view", "view_copy")
 
 MOVES: dict[str, Handler] = {
-    **dict.fromkeys(_SHAPED, _reshape),
+    **dict.fromkeys(_SHAPED, _write_reshape),
     **dict.fromkeys(("chunk", "split", "split_with_sizes"), _write_split),
-    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _pad),
-    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _pad),
+    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _write_pad),
+    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _write_pad),
     "amax": _reduction_writer("ReduceMax"),
     "amin": _reduction_writer("ReduceMin"),
-    "arange": _arange,
-    "argmax": _place_writer("ArgMax"),
-    "argmin": _place_writer("ArgMin"),
-    "cat": _concatenate,
-    "embedding": _write_gather("weight", "indices"),
-    "expand": _expand,
-    "flip": _flip,
+    "arange": _write_arange,
+    "argmax": _arg_extreme_writer("ArgMax"),
+    "argmin": _arg_extreme_writer("ArgMin"),
+    "cat": _write_concatenate,
+    "embedding": _gather_writer("weight", "indices"),
+    "expand": _write_expand,
+    "flip": _write_flip,
     "full": _fill_writer(lambda call: call["fill_value"]),
     "full_like": _fill_writer(lambda call: call["fill_value"]),
-    "index": _index,
-    "index_select": _write_gather("self", "index"),
+    "index": _write_index,
+    "index_select": _gather_writer("self", "index"),
     "max": _extreme_writer("Max"),
     "mean": _reduction_writer("ReduceMean"),
     "min": _extreme_writer("Min"),
     "ones": _fill_writer(lambda call: 1),
     "ones_like": _fill_writer(lambda call: 1),
-    "permute": _permute(lambda call: [call["self"].axis(each) for each in call["dims"]]),
-    "pixel_shuffle": _pixel_shuffle,
-    "repeat": _repeat,
+    "permute": _permute_writer(lambda call: [call["self"].axis(each) for each in call["dims"]]),
+    "pixel_shuffle": _write_pixel_shuffle,
+    "repeat": _write_repeat,
     "scalar_tensor": _fill_writer(lambda call: call["s"]),
-    "select": _select,
-    "slice": _slice,
-    "stack": _stack,
+    "select": _write_select,
+    "slice": _write_slice,
+    "stack": _write_stack,
     "sum": _reduction_writer("ReduceSum"),
-    "t": _permute(lambda call: range(call["self"].rank)[::-1]),
-    "transpose": _permute(_swap_axes),
+    "t": _permute_writer(lambda call: range(call["self"].rank)[::-1]),
+    "transpose": _permute_writer(_swapped_axes),
     "unbind": _write_unbind,
     "upsample_bilinear2d": _resize_writer("linear"),
     "upsample_nearest2d": _resize_writer("nearest"),
-    "var": _variance,
-    "var_mean": _variance,
+    "var": _write_variance,
+    "var_mean": _write_variance,
     "zeros": _fill_writer(lambda call: 0),
     "zeros_like": _fill_writer(lambda call: 0),
 }

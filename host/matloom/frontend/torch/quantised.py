@@ -31,7 +31,7 @@ def _axis_attribute(call: Call) -> dict[str, Any]:
     return {"axis": call["axis"]} if "axis" in call.arguments else {}
 
 
-def _quantise(writer: Writer, call: Call) -> str:
+def _write_quantise(writer: Writer, call: Call) -> str:
     result = writer.add(
         "QuantizeLinear",
         call["input"].name,
@@ -45,7 +45,7 @@ def _quantise(writer: Writer, call: Call) -> str:
     return writer.add("Clip", result, *(writer.constant(end, call.dtype) for end in ends))
 
 
-def _dequantise(writer: Writer, call: Call) -> str:
+def _write_dequantise(writer: Writer, call: Call) -> str:
     data = call["input"]
     parameters = _parameters(writer, call, data.dtype)
     result = writer.add("DequantizeLinear", data.name, *parameters, **_axis_attribute(call))
@@ -55,8 +55,8 @@ def _dequantise(writer: Writer, call: Call) -> str:
 
 
 QUANTISED: dict[str, Handler] = {
-    "dequantize_per_channel": _dequantise,
-    "dequantize_per_tensor": _dequantise,
-    "quantize_per_channel": _quantise,
-    "quantize_per_tensor": _quantise,
+    "dequantize_per_channel": _write_dequantise,
+    "dequantize_per_tensor": _write_dequantise,
+    "quantize_per_channel": _write_quantise,
+    "quantize_per_tensor": _write_quantise,
 }

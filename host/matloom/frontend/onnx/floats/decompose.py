@@ -59,24 +59,24 @@ class _Parts:
         yield replace(self.nodes[-1], outputs=self.node.outputs)
 
 
-def _magnitude_sum(parts: _Parts) -> None:
+def _decompose_l1_norm(parts: _Parts) -> None:
     parts.reduce("ReduceSum", parts.add("Abs", parts.node.source))
 
 
-def _square_sum(parts: _Parts) -> str:
+def _decompose_square_sum(parts: _Parts) -> str:
     source = parts.node.source
     return parts.reduce("ReduceSum", parts.add("Mul", source, source))
 
 
-def _norm(parts: _Parts) -> None:
-    parts.add("Sqrt", _square_sum(parts))
+def _decompose_l2_norm(parts: _Parts) -> None:
+    parts.add("Sqrt", _decompose_square_sum(parts))
 
 
-def _log_sum(parts: _Parts) -> None:
+def _decompose_log_sum(parts: _Parts) -> None:
     parts.add("Log", parts.reduce("ReduceSum", parts.node.source))
 
 
-def _log_sum_of_exponentials(parts: _Parts) -> None:
+def _decompose_log_sum_of_exponentials(parts: _Parts) -> None:
     """Decompose ReduceLogSumExp; the maximum is subtracted first, so that nothing overflows."""
     source = parts.node.source
     most = parts.reduce("ReduceMax", source, keepdims=1)
@@ -85,11 +85,11 @@ def _log_sum_of_exponentials(parts: _Parts) -> None:
     parts.add("Add", logarithm, parts.reduce("ReduceMax", source))
 
 
-def _reduce_min(parts: _Parts) -> None:
+def _decompose_reduce_min(parts: _Parts) -> None:
     parts.add("Neg", parts.reduce("ReduceMax", parts.add("Neg", parts.node.source)))
 
 
-def _normalisation(parts: _Parts) -> None:
+def _decompose_lp_normalisation(parts: _Parts) -> None:
     """Decompose LpNormalization: a value divided by its norm along an axis; zeros stay zeros."""
     node = parts.node
     source, axis = node.source, [int(node.options.get("axis", -1))]
@@ -102,18 +102,18 @@ def _normalisation(parts: _Parts) -> None:
     parts.add("Div", source, parts.add("Max", norm, parts.number(_BELOW_ANY_NORM)))
 
 
-def _mish(parts: _Parts) -> None:
+def _decompose_mish(parts: _Parts) -> None:
     source = parts.node.source
     parts.add("Mul", source, parts.add("Tanh", parts.add("Softplus", source)))
 
 
-def _swish(parts: _Parts) -> None:
+def _decompose_swish(parts: _Parts) -> None:
     source, alpha = parts.node.source, float(parts.node.options.get("alpha", 1.0))
     scaled = source if alpha == 1 else parts.add("Mul", source, parts.number(alpha))
     parts.add("Mul", source, parts.add("Sigmoid", scaled))
 
 
-def _sum(parts: _Parts) -> None:
+def _decompose_sum_or_mean(parts: _Parts) -> None:
     """Decompose Sum and Mean of any number of values."""
     total, *others = parts.node.inputs
     for other in others:
@@ -126,17 +126,17 @@ def _sum(parts: _Parts) -> None:
 
 #: Functions that decompose an operator, by its name.
 DECOMPOSITIONS: Mapping[str, Callable[[_Parts], object]] = {
-    "LpNormalization": _normalisation,
-    "Mean": _sum,
-    "Mish": _mish,
-    "ReduceL1": _magnitude_sum,
-    "ReduceL2": _norm,
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_of_exponentials,
-    "ReduceMin": _reduce_min,
-    "ReduceSumSquare": _square_sum,
-    "Sum": _sum,
-    "Swish": _swish,
+    "LpNormalization": _decompose_lp_normalisation,
+    "Mean": _decompose_sum_or_mean,
+    "Mish": _decompose_mish,
+    "ReduceL1": _decompose_l1_norm,
+    "ReduceL2": _decompose_l2_norm,
+    "ReduceLogSum": _decompose_log_sum,
+    "ReduceLogSumExp": _decompose_log_sum_of_exponentials,
+    "ReduceMin": _decompose_reduce_min,
+    "ReduceSumSquare": _decompose_square_sum,
+    "Sum": _decompose_sum_or_mean,
+    "Swish": _decompose_swish,
 }
 #: float32, float16, float64 and bfloat16 in `onnx.TensorProto.DataType`.
 _FLOATS = frozenset({1, 10, 11, 16})

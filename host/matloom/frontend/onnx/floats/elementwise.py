@@ -29,7 +29,7 @@ _NO_LIMIT = 1e38
 _SQUARE = 2
 
 
-def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
+def _binary_converter(op: Op, attributes: Attributes | None = None) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
         order = values.order_of(node.inputs)
         made, *others = values.operands(node.inputs, order)
@@ -40,7 +40,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
     return convert
 
 
-def _maximum(values: FloatValues, node: FileNode) -> None:
+def _convert_maximum(values: FloatValues, node: FileNode) -> None:
     """Convert Max without a constant of the least float, by which exporters keep scores finite."""
     least = np.finfo(np.float32).min
     names = tuple(
@@ -51,10 +51,10 @@ def _maximum(values: FloatValues, node: FileNode) -> None:
     if len(names) == 1 and values.shape(names[0]) == values.broadcast_shape(node.inputs):
         values.copy(names[0], node.output)
     else:
-        _binary(Op.MAXIMUM)(values, node)
+        _binary_converter(Op.MAXIMUM)(values, node)
 
 
-def _division(values: FloatValues, node: FileNode) -> None:
+def _convert_division(values: FloatValues, node: FileNode) -> None:
     """Convert Div by a constant to a product with its reciprocal."""
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
@@ -73,7 +73,7 @@ def _first_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
     return values.tensor_in_order(node.source, order), order
 
 
-def _unary(op: Op) -> _Converter:
+def _unary_converter(op: Op) -> _Converter:
     def convert(values: FloatValues, node: FileNode) -> None:
         number, order = _first_input(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
@@ -92,13 +92,13 @@ def add_function(values: FloatValues, function: str, source: str, name: str) -> 
     values.hold(name, order, output)
 
 
-def _gelu(values: FloatValues, node: FileNode) -> None:
+def _convert_gelu(values: FloatValues, node: FileNode) -> None:
     form = node.options.get("approximate", b"none")
     function = "GELU_TANH" if form == b"tanh" else "GELU"
     add_function(values, function, node.source, node.output)
 
 
-def _square(values: FloatValues, node: FileNode) -> None:
+def _convert_square(values: FloatValues, node: FileNode) -> None:
     """Convert Pow by 2 to a product; other powers become functions in `find_chains`."""
     exponent = values.constant(node.inputs[1])
     if exponent.size != 1 or exponent.reshape(-1)[0] != _SQUARE:
@@ -109,21 +109,21 @@ def _square(values: FloatValues, node: FileNode) -> None:
     )
 
 
-def _negation(values: FloatValues, node: FileNode) -> None:
+def _convert_negation(values: FloatValues, node: FileNode) -> None:
     """Convert Neg to a product with -1, because TensorFlow Lite's NEG ignores scales."""
     number, order = _first_input(values, node)
     operands = [number, values.number(-1)]
     values.hold(node.output, order, values.add(Op.MUL, operands, _NO_ACTIVATION, name=node.output))
 
 
-def _leaky(values: FloatValues, node: FileNode) -> None:
+def _convert_leaky_relu(values: FloatValues, node: FileNode) -> None:
     number, order = _first_input(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
     output = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
     values.hold(node.output, order, output)
 
 
-def _clip(values: FloatValues, node: FileNode) -> None:
+def _convert_clip(values: FloatValues, node: FileNode) -> None:
     """Convert Clip to RELU or RELU6 if its limits allow, otherwise to MAXIMUM and MINIMUM."""
     number, order = _first_input(values, node)
     limits = [
@@ -140,7 +140,7 @@ def _clip(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, number)
 
 
-def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
+def _convert_hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     """Convert HardSigmoid with a slope of 1/6 and an offset of 1/2 to RELU6 of x + 3, times 1/6."""
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _TOLERANCE or abs(offset - _OFFSET) > _TOLERANCE:
@@ -152,7 +152,7 @@ def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, output)
 
 
-def _softmax(values: FloatValues, node: FileNode) -> None:
+def _convert_softmax(values: FloatValues, node: FileNode) -> None:
     shape = values.shape(node.source)
     axis = int(node.options.get("axis", -1 if node.opset >= 13 else 1)) % len(shape)
     kind = Op.LOG_SOFTMAX if node.op == "LogSoftmax" else Op.SOFTMAX
@@ -167,7 +167,7 @@ def _softmax(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, output)
 
 
-def _prelu(values: FloatValues, node: FileNode) -> None:
+def _convert_prelu(values: FloatValues, node: FileNode) -> None:
     """Convert PRelu with constant slopes."""
     order = values.order_of(node.inputs[:1])
     slopes = values.constant(node.inputs[1])
@@ -179,7 +179,7 @@ def _prelu(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
 
 
-def _choice(values: FloatValues, node: FileNode) -> None:
+def _convert_where(values: FloatValues, node: FileNode) -> None:
     """Convert Where with a constant condition to a sum.
 
     Its terms are the two operands, set to zero where they are not chosen.
@@ -203,7 +203,7 @@ def _choice(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, made)
 
 
-def _alias(values: FloatValues, node: FileNode) -> None:
+def _convert_identity(values: FloatValues, node: FileNode) -> None:
     """Convert Identity and Dropout, whose output is another name of the input."""
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]
@@ -213,26 +213,26 @@ def _alias(values: FloatValues, node: FileNode) -> None:
 
 #: Converters by operator name.
 ELEMENTWISE: dict[str, _Converter] = {
-    "Add": _binary(Op.ADD, _NO_ACTIVATION),
-    "Clip": _clip,
-    "Div": _division,
-    "Dropout": _alias,
-    "Gelu": _gelu,
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _unary(Op.HARD_SWISH),
-    "Identity": _alias,
-    "LeakyRelu": _leaky,
-    "LogSoftmax": _softmax,
-    "Max": _maximum,
-    "Min": _binary(Op.MINIMUM),
-    "Mul": _binary(Op.MUL, _NO_ACTIVATION),
-    "Neg": _negation,
-    "PRelu": _prelu,
-    "Pow": _square,
-    "Relu": _unary(Op.RELU),
-    "Sigmoid": _unary(Op.LOGISTIC),
-    "Softmax": _softmax,
-    "Sub": _binary(Op.SUB, _NO_ACTIVATION),
-    "Tanh": _unary(Op.TANH),
-    "Where": _choice,
+    "Add": _binary_converter(Op.ADD, _NO_ACTIVATION),
+    "Clip": _convert_clip,
+    "Div": _convert_division,
+    "Dropout": _convert_identity,
+    "Gelu": _convert_gelu,
+    "HardSigmoid": _convert_hard_sigmoid,
+    "HardSwish": _unary_converter(Op.HARD_SWISH),
+    "Identity": _convert_identity,
+    "LeakyRelu": _convert_leaky_relu,
+    "LogSoftmax": _convert_softmax,
+    "Max": _convert_maximum,
+    "Min": _binary_converter(Op.MINIMUM),
+    "Mul": _binary_converter(Op.MUL, _NO_ACTIVATION),
+    "Neg": _convert_negation,
+    "PRelu": _convert_prelu,
+    "Pow": _convert_square,
+    "Relu": _unary_converter(Op.RELU),
+    "Sigmoid": _unary_converter(Op.LOGISTIC),
+    "Softmax": _convert_softmax,
+    "Sub": _binary_converter(Op.SUB, _NO_ACTIVATION),
+    "Tanh": _unary_converter(Op.TANH),
+    "Where": _convert_where,
 }

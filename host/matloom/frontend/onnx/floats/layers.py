@@ -124,7 +124,7 @@ def filters_of(values: FloatValues, node: FileNode) -> Array:
     return weights
 
 
-def _convolution(values: FloatValues, node: FileNode) -> None:
+def _convert_convolution(values: FloatValues, node: FileNode) -> None:
     weights = filters_of(values, node)
     number = image_of(values, node.source)
     image = values.builder.tensors[number].shape
@@ -196,7 +196,7 @@ def _tensor_like(values: FloatValues, number: int, shape: tuple[int, ...], axis:
     return replace(tensor, name=f"{tensor.name}/{axis}", shape=shape, data=None)
 
 
-def _dense(values: FloatValues, node: FileNode) -> None:
+def _convert_gemm(values: FloatValues, node: FileNode) -> None:
     """Convert Gemm."""
     options = node.options
     if options.get("transA", 0):
@@ -207,20 +207,20 @@ def _dense(values: FloatValues, node: FileNode) -> None:
     bias = bias_of(values, node.input(2), len(weights))
     if bias and options.get("beta", 1.0) != 1.0:
         raise Unsupported("scales its bias")
-    _product(values, node, weights, bias)
+    _add_dense_layer(values, node, weights, bias)
 
 
-def _matmul(values: FloatValues, node: FileNode) -> None:
+def _convert_matmul(values: FloatValues, node: FileNode) -> None:
     if not any(map(values.is_constant, node.inputs)):
-        _computed_product(values, node)
+        _convert_computed_product(values, node)
         return
     weights = _weights(values, node.inputs[1])
     if weights.ndim != 2:
         raise Unsupported(f"multiplies by a tensor of {weights.ndim} dimensions")
-    _product(values, node, weights.T, [])
+    _add_dense_layer(values, node, weights.T, [])
 
 
-def _computed_product(values: FloatValues, node: FileNode) -> None:
+def _convert_computed_product(values: FloatValues, node: FileNode) -> None:
     """Convert MatMul of two computed tensors to BATCH_MATMUL, and record the output."""
     operands = [values.in_file_order(name) for name in node.inputs]
     ranks = [len(values.shape(name)) for name in node.inputs]
@@ -231,7 +231,7 @@ def _computed_product(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, in_file_order(max(ranks)), output)
 
 
-def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
+def _add_dense_layer(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
     """Add a dense layer with weights (outputs, inputs), and record the output."""
     shape = values.shape(node.source)
     number, columns = _matrix_of(values, node.source)
@@ -259,7 +259,7 @@ def _matrix_of(values: FloatValues, name: str) -> tuple[int, Array | None]:
     return number, places.transpose(1, 2, 0).reshape(-1)
 
 
-def _normalisation(values: FloatValues, node: FileNode) -> None:
+def _convert_batch_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert BatchNormalization to a product and a sum with constants for each channel."""
     scale, offset, mean, variance = (
         values.constant(name).astype(np.float64) for name in node.inputs[1:5]
@@ -281,8 +281,8 @@ def _normalisation(values: FloatValues, node: FileNode) -> None:
 
 #: Converters by operator name.
 LAYERS = {
-    "BatchNormalization": _normalisation,
-    "Conv": _convolution,
-    "Gemm": _dense,
-    "MatMul": _matmul,
+    "BatchNormalization": _convert_batch_normalisation,
+    "Conv": _convert_convolution,
+    "Gemm": _convert_gemm,
+    "MatMul": _convert_matmul,
 }

@@ -50,7 +50,7 @@ def _channels_last_order(rank: int) -> Order:
     return (0, *range(2, rank), 1)
 
 
-def _reshape(values: FloatValues, node: FileNode) -> None:
+def _convert_reshape(values: FloatValues, node: FileNode) -> None:
     shape, wanted = values.shape(node.source), _target_shape(values, node)
     held = values.tensors_of(node.source)
     if node.op in ("Squeeze", "Unsqueeze"):
@@ -97,7 +97,7 @@ def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, .
     values.hold(node.output, made, values.add(Op.RESHAPE, [number], shape=target, name=node.output))
 
 
-def _expand(values: FloatValues, node: FileNode) -> None:
+def _convert_expand(values: FloatValues, node: FileNode) -> None:
     """Convert Expand: record the output's shape, without repeating elements.
 
     `FloatValues` repeats them for readers that do not broadcast.
@@ -114,14 +114,14 @@ def _expand(values: FloatValues, node: FileNode) -> None:
         values.expanded[node.output] = made
 
 
-def _transpose(values: FloatValues, node: FileNode) -> None:
+def _convert_transpose(values: FloatValues, node: FileNode) -> None:
     rank = len(values.shape(node.source))
     permutation = list(node.options.get("perm", list(reversed(range(rank)))))
     for order, number in list(values.tensors_of(node.source).items()):
         values.hold(node.output, tuple(permutation.index(axis) for axis in order), number)
 
 
-def _concatenation(values: FloatValues, node: FileNode) -> None:
+def _convert_concatenation(values: FloatValues, node: FileNode) -> None:
     computed = [name for name in node.inputs if not values.is_constant(name)]
     order = values.order_of(computed)
     axis = int(node.options["axis"]) % len(order)
@@ -136,7 +136,7 @@ def _options(values: FloatValues, node: FileNode) -> MoveOptions:
     return MoveOptions(node, values.shape(node.source), values.constant)
 
 
-def _split(values: FloatValues, node: FileNode) -> None:
+def _convert_split(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     axis, sizes = _options(values, node).split()
     number = values.tensor_in_order(node.source, order)
@@ -150,7 +150,7 @@ def _split(values: FloatValues, node: FileNode) -> None:
     values.builder.node(op, [number], made, Split(axis=place, sizes=sizes))
 
 
-def _slice(values: FloatValues, node: FileNode) -> None:
+def _convert_slice(values: FloatValues, node: FileNode) -> None:
     order = values.order_of([node.source])
     attributes = _options(values, node).slice(order)
     number = values.tensor_in_order(node.source, order)
@@ -158,7 +158,7 @@ def _slice(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, output)
 
 
-def _gather(values: FloatValues, node: FileNode) -> None:
+def _convert_gather(values: FloatValues, node: FileNode) -> None:
     """Convert Gather of constant indices."""
     if not values.is_constant(node.inputs[1]):
         raise Unsupported("has indices that are computed from floats")
@@ -200,7 +200,7 @@ def _replace_axis(
     return values.add(Op.RESHAPE, [number], shape=target), tuple(places)
 
 
-def _pad(values: FloatValues, node: FileNode) -> None:
+def _convert_pad(values: FloatValues, node: FileNode) -> None:
     order, options = values.order_of([node.source]), _options(values, node)
     if options.copies_edges:
         number = values.tensor_in_order(node.source, order)
@@ -215,7 +215,7 @@ def _pad(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, values.add(op, [number], attributes, name=node.output))
 
 
-def _resize(values: FloatValues, node: FileNode) -> None:
+def _convert_resize(values: FloatValues, node: FileNode) -> None:
     options = _options(values, node)
     try:
         kind = options.interpolation() if options.interpolates else options.resize()
@@ -230,7 +230,7 @@ def _resize(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, LAST, output)
 
 
-def _exchange_blocks(values: FloatValues, node: FileNode) -> None:
+def _convert_block_exchange(values: FloatValues, node: FileNode) -> None:
     """Convert DepthToSpace and SpaceToDepth, which exchange channels and positions of an image."""
     number = values.channels_last(node.source)
     steps, shape = _options(values, node).exchange_blocks()
@@ -242,15 +242,15 @@ def _exchange_blocks(values: FloatValues, node: FileNode) -> None:
 
 #: Converters by operator name.
 MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
-    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
-    "Concat": _concatenation,
-    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _exchange_blocks),
-    "Expand": _expand,
-    "Gather": _gather,
-    "Pad": _pad,
-    "Resize": _resize,
-    "Slice": _slice,
-    "Split": _split,
-    "Transpose": _transpose,
-    "Upsample": _resize,
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _convert_reshape),
+    "Concat": _convert_concatenation,
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _convert_block_exchange),
+    "Expand": _convert_expand,
+    "Gather": _convert_gather,
+    "Pad": _convert_pad,
+    "Resize": _convert_resize,
+    "Slice": _convert_slice,
+    "Split": _convert_split,
+    "Transpose": _convert_transpose,
+    "Upsample": _convert_resize,
 }

@@ -50,7 +50,7 @@ def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Arr
     return number
 
 
-def _layer_normalisation(values: FloatValues, node: FileNode) -> None:
+def _convert_layer_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert LayerNormalization and RMSNormalization."""
     if any(node.outputs[1:]):
         raise Unsupported("also returns the mean or the deviation")
@@ -74,7 +74,7 @@ def _layer_normalisation(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, order, _scale(values, number, *placed))
 
 
-def _instance_normalisation(values: FloatValues, node: FileNode) -> None:
+def _convert_instance_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert InstanceNormalization, which normalises each channel of each image.
 
     Exporters also write the normalisation of groups of channels like this: they reshape the image
@@ -120,7 +120,7 @@ def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> Non
         values.flattened[node.output] = name
 
 
-def _group_normalisation(values: FloatValues, node: FileNode) -> None:
+def _convert_group_normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert GroupNormalization, which normalises groups of channels of each image."""
     shape, groups = values.shape(node.source), int(node.options["num_groups"])
     epsilon = float(node.options.get("epsilon", _EPSILON))
@@ -171,8 +171,8 @@ def _group_means(values: FloatValues, number: int, weights: Array) -> int:
 
 #: Converters by operator name.
 NORMALISATIONS = {
-    "GroupNormalization": _group_normalisation,
-    "InstanceNormalization": _instance_normalisation,
-    "LayerNormalization": _layer_normalisation,
-    "RMSNormalization": _layer_normalisation,
+    "GroupNormalization": _convert_group_normalisation,
+    "InstanceNormalization": _convert_instance_normalisation,
+    "LayerNormalization": _convert_layer_normalisation,
+    "RMSNormalization": _convert_layer_normalisation,
 }

@@ -12,7 +12,7 @@ from matloom.ir.attributes import NO_PADDING, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
 
 
-def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
+def _pool_converter(op: Op) -> Callable[[FloatValues, FileNode], None]:
     def convert(values: FloatValues, node: FileNode) -> None:
         if len([name for name in node.outputs if name]) > 1 or pair(node, "dilations") != (1, 1):
             raise Unsupported("has indices, or gaps in its window")
@@ -59,7 +59,7 @@ def _extend_padding(
     return Padding(top=first[0], left=first[1], bottom=last[0], right=last[1])
 
 
-def _global_pool(values: FloatValues, node: FileNode) -> None:
+def _convert_global_pool(values: FloatValues, node: FileNode) -> None:
     """Convert GlobalAveragePool and GlobalMaxPool."""
     number = image_of(values, node.source)
     if node.op == "GlobalAveragePool":
@@ -75,7 +75,7 @@ def _options(values: FloatValues, node: FileNode) -> MoveOptions:
     return MoveOptions(node, values.shape(node.source), values.constant)
 
 
-def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
+def _reduction_converter(op: Op) -> Callable[[FloatValues, FileNode], None]:
     def convert(values: FloatValues, node: FileNode) -> None:
         rank = len(values.shape(node.source))
         axes, keep = _options(values, node).reduced_axes()
@@ -92,7 +92,7 @@ def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
     return convert
 
 
-def _reduce_max(values: FloatValues, node: FileNode) -> None:
+def _convert_reduce_max(values: FloatValues, node: FileNode) -> None:
     """Convert ReduceMax to a MAX_POOL_2D whose window covers the reduced axes."""
     order, steps, made = reduce_max_steps(
         values.shape(node.source),
@@ -107,11 +107,11 @@ def _reduce_max(values: FloatValues, node: FileNode) -> None:
 
 #: Converters by operator name.
 POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
-    "AveragePool": _pool(Op.AVERAGE_POOL_2D),
-    "GlobalAveragePool": _global_pool,
-    "GlobalMaxPool": _global_pool,
-    "MaxPool": _pool(Op.MAX_POOL_2D),
-    "ReduceMax": _reduce_max,
-    "ReduceMean": _reduction(Op.MEAN),
-    "ReduceSum": _reduction(Op.SUM),
+    "AveragePool": _pool_converter(Op.AVERAGE_POOL_2D),
+    "GlobalAveragePool": _convert_global_pool,
+    "GlobalMaxPool": _convert_global_pool,
+    "MaxPool": _pool_converter(Op.MAX_POOL_2D),
+    "ReduceMax": _convert_reduce_max,
+    "ReduceMean": _reduction_converter(Op.MEAN),
+    "ReduceSum": _reduction_converter(Op.SUM),
 }

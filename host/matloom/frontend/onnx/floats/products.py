@@ -24,7 +24,7 @@ _OPTIONS = frozenset(
 _HEADS_RANK = 4
 
 
-def _einsum(values: FloatValues, node: FileNode) -> None:
+def _convert_einsum(values: FloatValues, node: FileNode) -> None:
     """Convert Einsum of two operands to a product of two matrices for each index of shared axes."""
     terms, wanted = _equation(node)
     first, second = terms
@@ -77,7 +77,7 @@ def _equation(node: FileNode) -> tuple[list[str], str]:
     return terms, wanted
 
 
-def _attention(values: FloatValues, node: FileNode) -> None:
+def _convert_attention(values: FloatValues, node: FileNode) -> None:
     """Convert Attention: softmax(Q K^T * scale + mask) V, for each head."""
     if any(node.outputs[1:]) or any(node.input(place) for place in (4, 5, 6)):
         raise Unsupported("has keys of earlier calls, or more than one result")
@@ -86,7 +86,7 @@ def _attention(values: FloatValues, node: FileNode) -> None:
             raise Unsupported(f"has the option {option}")
     shape = values.shape(node.source)
     queries, keys, others = (
-        _heads(values, node, place, name)
+        _separate_heads(values, node, place, name)
         for place, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
     )
     tensors = values.builder.tensors
@@ -119,7 +119,7 @@ def _attention(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, in_file_order(len(shape)), rows)
 
 
-def _heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
+def _separate_heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
     """Return the tensor number of queries, keys or values (images, heads, positions, channels).
 
     In the file, the channels of all heads may be one axis. `place` is the index of the input, and
@@ -170,6 +170,6 @@ def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[
 
 #: Converters by operator name.
 PRODUCTS: dict[str, Callable[[FloatValues, FileNode], None]] = {
-    "Attention": _attention,
-    "Einsum": _einsum,
+    "Attention": _convert_attention,
+    "Einsum": _convert_einsum,
 }

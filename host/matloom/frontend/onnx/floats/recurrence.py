@@ -29,7 +29,7 @@ _NO_ACTIVATION = Arithmetic()
 _DENSE = FullyConnected(keep_num_dims=True)
 
 
-def _recurrence(values: FloatValues, node: FileNode) -> None:
+def _convert_recurrence(values: FloatValues, node: FileNode) -> None:
     """Convert an LSTM, GRU or RNN to simple operators, step by step."""
     order, sequences = _ORDERS[int(node.options.get("layout", 0))]
     number = values.tensor_in_order(node.source, order)
@@ -297,4 +297,4 @@ class _Gru(_Cell):
 _CELLS: dict[str, type[_Cell]] = {"GRU": _Gru, "LSTM": _Lstm, "RNN": _Rnn}
 
 #: Converters by operator name.
-RECURRENCES = dict.fromkeys(_CELLS, _recurrence)
+RECURRENCES = dict.fromkeys(_CELLS, _convert_recurrence)

@@ -35,7 +35,7 @@ def _inputs_in_one_order(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
     return [file.value(number, order) for number in node.inputs], order
 
 
-def _elementwise(op: str) -> _Writer:
+def _elementwise_writer(op: str) -> _Writer:
     def write(file: OnnxFile, node: Node) -> None:
         names, order = _inputs_in_one_order(file, node)
         made = file.node(op, names)
@@ -228,29 +228,29 @@ def _write_requantise(file: OnnxFile, node: Node) -> None:
 
 #: Functions that write a node, by operator.
 OTHERS: dict[Op, _Writer] = {
-    Op.ADD: _elementwise("Add"),
+    Op.ADD: _elementwise_writer("Add"),
     Op.BATCH_MATMUL: _write_product,
     Op.CONCATENATION: _write_concatenation,
     **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _write_requantise),
     **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _write_reshape),
     Op.FUNCTION: _write_function,
     Op.GATHER: _write_gather,
-    Op.HARD_SWISH: _elementwise("HardSwish"),
+    Op.HARD_SWISH: _elementwise_writer("HardSwish"),
     Op.LEAKY_RELU: _write_leaky_relu,
-    Op.LOGISTIC: _elementwise("Sigmoid"),
+    Op.LOGISTIC: _elementwise_writer("Sigmoid"),
     **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _write_softmax),
-    Op.MAXIMUM: _elementwise("Max"),
+    Op.MAXIMUM: _elementwise_writer("Max"),
     **dict.fromkeys((Op.MEAN, Op.SUM), _write_reduction),
-    Op.MINIMUM: _elementwise("Min"),
-    Op.MUL: _elementwise("Mul"),
+    Op.MINIMUM: _elementwise_writer("Min"),
+    Op.MUL: _elementwise_writer("Mul"),
     **dict.fromkeys((Op.PAD, Op.PADV2), _write_pad),
-    Op.PRELU: _elementwise("PRelu"),
-    Op.RELU: _elementwise("Relu"),
+    Op.PRELU: _elementwise_writer("PRelu"),
+    Op.RELU: _elementwise_writer("Relu"),
     Op.RELU6: _write_relu6,
     Op.RESIZE_NEAREST_NEIGHBOR: _write_resize,
     **dict.fromkeys((Op.SLICE, Op.STRIDED_SLICE), _write_slice),
     **dict.fromkeys((Op.SPLIT, Op.SPLIT_V), _write_split),
-    Op.SUB: _elementwise("Sub"),
-    Op.TANH: _elementwise("Tanh"),
+    Op.SUB: _elementwise_writer("Sub"),
+    Op.TANH: _elementwise_writer("Tanh"),
     Op.TRANSPOSE: _write_transpose,
 }
