@@ -141,7 +141,7 @@ def compute_tensors(
     origin = program.origin
     assert origin is not None
     definition = Definition(origin.graph, program.config.float_rows)
-    definition.start(
+    definition.reset(
         {origin.numbers[name]: array for name, array in values.items() if name in origin.numbers}
     )
     tensors = origin.graph.tensors

@@ -184,7 +184,7 @@ class Session(RealNumbers):
     def _run_as(self, session: "Session", inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run another session of this network, which starts from and updates this one's state."""
         with self.driver.lock:
-            session._host.share(self._host)
+            session._host.reuse_interpreters(self._host)
             session.restore(self._state.values())
             try:
                 results = session._run_samples(inputs)

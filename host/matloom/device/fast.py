@@ -62,7 +62,7 @@ class FastTransport(ModelTransport):
             return
         self.engine.executed = 0
         inputs = {self._numbers[item.name]: self._read(item) for item in step.inputs}
-        self._definition.start(inputs)
+        self._definition.reset(inputs)
         results = [self._definition.value(self._numbers[item.name]) for item in step.outputs]
         for item, array in zip(step.outputs, results, strict=True):
             self._write(item, array)

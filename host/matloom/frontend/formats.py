@@ -36,7 +36,7 @@ _SPACE, _DELETE = 0x20, 0x7F
 class FileKind:
     """A recognised format: its name with an article, and a hint on how to run such a file."""
 
-    what: str
+    name: str
     hint: str
 
 
@@ -52,31 +52,31 @@ _UNPACK = "unpack it, and give the .tflite file in it"
 
 #: Formats recognised by the first bytes of a file.
 _BEGINNINGS = (
-    (b"\x89HDF\r\n\x1a\n", FileKind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
-    (b"GGUF", FileKind(what="a language model in GGUF", hint=_ORIGINAL)),
-    (b"RKNN", FileKind(what="a model compiled for a Rockchip NPU", hint=_ORIGINAL)),
-    (b"LITERTLM", FileKind(what="a language model in the format of LiteRT-LM", hint=_ORIGINAL)),
-    (b"ML\xefR", FileKind(what="MLIR bytecode", hint=_ORIGINAL)),
-    (b"\x7fELF", FileKind(what="a compiled program (ELF)", hint=_ORIGINAL)),
+    (b"\x89HDF\r\n\x1a\n", FileKind(name="an HDF5 file, as Keras writes its models", hint=_KERAS)),
+    (b"GGUF", FileKind(name="a language model in GGUF", hint=_ORIGINAL)),
+    (b"RKNN", FileKind(name="a model compiled for a Rockchip NPU", hint=_ORIGINAL)),
+    (b"LITERTLM", FileKind(name="a language model in the format of LiteRT-LM", hint=_ORIGINAL)),
+    (b"ML\xefR", FileKind(name="MLIR bytecode", hint=_ORIGINAL)),
+    (b"\x7fELF", FileKind(name="a compiled program (ELF)", hint=_ORIGINAL)),
     (
         b"\x93NUMPY",
-        FileKind(what="a NumPy array", hint="give it to --input, and a .tflite file as NET"),
+        FileKind(name="a NumPy array", hint="give it to --input, and a .tflite file as NET"),
     ),
-    (b"\x89PNG", FileKind(what="a picture", hint="give a .tflite file")),
-    (b"\xff\xd8\xff", FileKind(what="a picture", hint="give a .tflite file")),
-    (b"7767517", FileKind(what="a model of ncnn", hint=_ORIGINAL)),
-    (b"version https://git-lfs", FileKind(what="a pointer of Git LFS", hint="run: git lfs pull")),
+    (b"\x89PNG", FileKind(name="a picture", hint="give a .tflite file")),
+    (b"\xff\xd8\xff", FileKind(name="a picture", hint="give a .tflite file")),
+    (b"7767517", FileKind(name="a model of ncnn", hint=_ORIGINAL)),
+    (b"version https://git-lfs", FileKind(name="a pointer of Git LFS", hint="run: git lfs pull")),
 )
 
 #: Flatbuffer formats other than TensorFlow Lite's, by identifier.
 _IDENTIFIERS = {
-    b"ORTM": FileKind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
-    b"ET12": FileKind(what="a program of ExecuTorch", hint=_TORCH),
+    b"ORTM": FileKind(name="a model of ONNX Runtime (.ort)", hint=_ORT),
+    b"ET12": FileKind(name="a program of ExecuTorch", hint=_TORCH),
     b"TFL1": FileKind(
-        what="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"
+        name="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"
     ),
     b"TFL2": FileKind(
-        what="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"
+        name="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"
     ),
 }
 
@@ -102,12 +102,12 @@ _C_ARRAY_HINT = (
 def folder_kind(names: set[str]) -> FileKind:
     """Return the kind of a folder whose entries have these names."""
     if {"saved_model.pb", "saved_model.pbtxt"} & names:
-        return FileKind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
+        return FileKind(name="a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if "keras_metadata.pb" in names:
-        return FileKind(what="a Keras model", hint=_KERAS)
+        return FileKind(name="a Keras model", hint=_KERAS)
     found = sorted(name for name in names if name.endswith((".tflite", ".mloom")))
     return FileKind(
-        what="a folder", hint=f"give the file {found[0]} in it" if found else "give a file"
+        name="a folder", hint=f"give the file {found[0]} in it" if found else "give a file"
     )
 
 
@@ -119,7 +119,7 @@ def kind_of(content: bytes, name: str) -> FileKind:
 
 def _recognise(content: bytes, name: str) -> FileKind:
     if len(content) < _LEAST_BYTES:
-        return FileKind(what="too short" if content else "empty", hint=_COPY_AGAIN)
+        return FileKind(name="too short" if content else "empty", hint=_COPY_AGAIN)
     for beginning, kind in _BEGINNINGS:
         if content.startswith(beginning):
             return kind
@@ -142,16 +142,16 @@ def _recognise(content: bytes, name: str) -> FileKind:
 def _by_suffix(suffix: str) -> FileKind:
     """Return the kind that a lower-case suffix suggests, for content that is not recognised."""
     if suffix in (".onnx", ".ort"):
-        return FileKind(what="a damaged ONNX model", hint=_COPY_AGAIN)
+        return FileKind(name="a damaged ONNX model", hint=_COPY_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
-        return FileKind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
+        return FileKind(name="a file of weights, as PyTorch writes them", hint=_TORCH)
     if suffix in (".h5", ".keras", ".hdf5"):
-        return FileKind(what="a damaged Keras model", hint=_COPY_AGAIN)
+        return FileKind(name="a damaged Keras model", hint=_COPY_AGAIN)
     if suffix in (".pb", ".pbtxt"):
-        return FileKind(what="a TensorFlow graph", hint=_SAVED_MODEL)
+        return FileKind(name="a TensorFlow graph", hint=_SAVED_MODEL)
     if suffix == ".mloom":
-        return FileKind(what="a damaged Matloom program", hint="compile the network again")
-    return FileKind(what="a file of another kind", hint="give a .tflite, .onnx or .mloom file")
+        return FileKind(name="a damaged Matloom program", hint="compile the network again")
+    return FileKind(name="a file of another kind", hint="give a .tflite, .onnx or .mloom file")
 
 
 def _compressed_kind(content: bytes) -> FileKind | None:
@@ -165,12 +165,12 @@ def _compressed_kind(content: bytes) -> FileKind | None:
             with suppress(Exception):
                 inside = decompressor().decompress(content, _PEEK_BYTES)
         if inside[_IDENTIFIER] == _TFLITE:
-            return FileKind(what=f"{name}, which holds a .tflite file", hint="decompress it first")
+            return FileKind(name=f"{name}, which holds a .tflite file", hint="decompress it first")
         if len(inside) >= _LEAST_BYTES and inside[257:262] != b"ustar":
             return FileKind(
-                what=f"{name}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint
+                name=f"{name}: {kind_of(inside, '').name}", hint=kind_of(inside, "").hint
             )
-        return FileKind(what=name, hint=_UNPACK)
+        return FileKind(name=name, hint=_UNPACK)
     return None
 
 
@@ -185,7 +185,7 @@ def _archive_kind(content: bytes) -> FileKind | None:
             names = archive.namelist()
     # Damaged archives raise almost anything.
     except Exception:
-        return FileKind(what="a damaged ZIP archive", hint=_COPY_AGAIN)
+        return FileKind(name="a damaged ZIP archive", hint=_COPY_AGAIN)
     return _kind_of_members(names, "a ZIP archive")
 
 
@@ -201,38 +201,38 @@ def _kind_of_members(names: list[str], archive: str) -> FileKind:
     models = [name for name in names if name.endswith(".tflite")]
     if models:
         return FileKind(
-            what=f"{archive} that holds {models[0]}",
+            name=f"{archive} that holds {models[0]}",
             hint=f"unpack it, and give the file {models[0]}",
         )
     if {"data.pkl", "constants.pkl"} & last or "archive_format" in last:
-        return FileKind(what="a PyTorch file", hint=_TORCH)
+        return FileKind(name="a PyTorch file", hint=_TORCH)
     if "config.json" in last and any(name.endswith(".h5") for name in last):
-        return FileKind(what="a Keras model (.keras)", hint=_KERAS)
+        return FileKind(name="a Keras model (.keras)", hint=_KERAS)
     if last & {"saved_model.pb", "saved_model.pbtxt"}:
-        return FileKind(what=f"{archive} of a TensorFlow SavedModel", hint=_SAVED_MODEL)
+        return FileKind(name=f"{archive} of a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if any(name.endswith(".mlmodel") for name in last):
-        return FileKind(what="a Core ML model", hint=_ORIGINAL)
+        return FileKind(name="a Core ML model", hint=_ORIGINAL)
     if any(name.endswith(".onnx") for name in last):
-        return FileKind(what=f"{archive} of an ONNX model", hint=_UNPACK_ONNX)
+        return FileKind(name=f"{archive} of an ONNX model", hint=_UNPACK_ONNX)
     if names and all(name.endswith(".npy") for name in names):
         return FileKind(
-            what="an .npz file of arrays", hint="give it to --input, and a .tflite as NET"
+            name="an .npz file of arrays", hint="give it to --input, and a .tflite as NET"
         )
-    return FileKind(what=archive, hint=_UNPACK)
+    return FileKind(name=archive, hint=_UNPACK)
 
 
 def _safetensors_kind(content: bytes) -> FileKind | None:
     """Return the kind of a safetensors file (a length, then a JSON object); None for others."""
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
         kind_text = "a safetensors file, which holds weights without a network"
-        return FileKind(what=kind_text, hint=f"load it into its network, and {_TORCH}")
+        return FileKind(name=kind_text, hint=f"load it into its network, and {_TORCH}")
     return None
 
 
 def _pickle_kind(content: bytes) -> FileKind | None:
     """Return the kind of a pickle of protocol 2 to 5; None for other files."""
     if content[0] == _PICKLE_OPCODE and content[1] in range(2, 6):
-        return FileKind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
+        return FileKind(name="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 
 
@@ -242,19 +242,19 @@ def _text_kind(content: bytes) -> FileKind | None:
     lowered = start[:512].lower()
     if lowered.startswith((b"<!doctype html", b"<html")):
         return FileKind(
-            what="a web page", hint="download the file itself (its page has a raw link)"
+            name="a web page", hint="download the file itself (its page has a raw link)"
         )
     if b"\0" in start:
         return None
     if lowered.startswith((b"<?xml", b"<net")):
-        return FileKind(what="an XML file", hint=_ORIGINAL)
+        return FileKind(name="an XML file", hint=_ORIGINAL)
     if _C_ARRAY.search(content[: 1 << 20]):
-        return FileKind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
+        return FileKind(name="C source that holds a model as an array", hint=_C_ARRAY_HINT)
     if start[:1] == b"{" and (what := _json_kind(content)):
-        return FileKind(what=what, hint=_ORIGINAL)
+        return FileKind(name=what, hint=_ORIGINAL)
     printed = (byte in b"\t\r\n" or _SPACE <= byte != _DELETE for byte in start[:512])
     if all(printed) and _is_utf8(start):
-        return FileKind(what="a text", hint="give a .tflite, .onnx or .mloom file")
+        return FileKind(name="a text", hint="give a .tflite, .onnx or .mloom file")
     return None
 
 
@@ -280,16 +280,16 @@ def _json_kind(content: bytes) -> str:
 def _protobuf_kind(content: bytes) -> FileKind | None:
     """Return the kind of an ONNX model, SavedModel or frozen graph; None for other files."""
     if is_onnx(content):
-        return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
+        return FileKind(name="an ONNX model", hint=_UNPACK_ONNX)
     found = decode_message(content)
     if found is None:
         return None
     if set(found) == {1, 2} and found[1] == [1]:
         return FileKind(
-            what="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder"
+            name="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder"
         )
     if any(_is_node(node) for node in found.get(1, [])[:1]):
-        return FileKind(what="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
+        return FileKind(name="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
     return None
 
 

@@ -36,7 +36,7 @@ class Reader:
     -------
     format:
         Name of the format in messages.
-    takes:
+    recognises:
         Returns whether the content of a file has this format.
     graph:
         Returns the graph of a file. The flag says whether its results must be bit-exact with the
@@ -56,7 +56,7 @@ class Reader:
     """
 
     format: str
-    takes: Callable[[bytes], bool]
+    recognises: Callable[[bytes], bool]
     graph: Callable[[ModelFile, bool], Graph]
     reshape: Callable[[ModelFile, Shapes, Dims, bool], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
@@ -76,7 +76,7 @@ def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims, _exact: bool) 
 
 TFLITE = Reader(
     format="TensorFlow Lite",
-    takes=is_tflite,
+    recognises=is_tflite,
     graph=lambda file, _exact: graph_of_tflite(file),
     reshape=_reshaped_tflite,
     macs=file_macs,
@@ -85,7 +85,7 @@ TFLITE = Reader(
 )
 ONNX = Reader(
     format="ONNX",
-    takes=is_onnx,
+    recognises=is_onnx,
     graph=lambda file, exact: graph_of_onnx(file, exact=exact),
     reshape=resize_onnx,
     macs=onnx_macs,
@@ -183,7 +183,7 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
     results are 0.
     """
     for reader in READERS:
-        if reader.takes(content):
+        if reader.recognises(content):
             return reader.macs(content, names, positions)
     return [0] * len(names)
 
@@ -193,7 +193,7 @@ def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
 
     The result is None if there is not exactly one position, or the loop must stay whole.
     """
-    readers = [reader for reader in READERS if reader.takes(content)]
+    readers = [reader for reader in READERS if reader.recognises(content)]
     return readers[0].loop(content, *positions) if readers and len(positions) == 1 else None
 
 
@@ -225,7 +225,7 @@ def _open(source: Source) -> tuple[Reader, ModelFile]:
     if is_exported(source):
         content = onnx_of_exported(source)
         return ONNX, ModelFile(
-            name="exported", shown="the exported program", content=content, folder=None
+            name="exported", display_name="the exported program", content=content, folder=None
         )
     if is_module(source):
         raise ModelError(
@@ -234,6 +234,6 @@ def _open(source: Source) -> tuple[Reader, ModelFile]:
         )
     file = read_file(bytes_of(source))
     for reader in READERS:
-        if reader.takes(file.content):
+        if reader.recognises(file.content):
             return reader, file
     raise foreign_file(file)

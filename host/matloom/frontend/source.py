@@ -62,14 +62,14 @@ class ModelFile:
     -------
     name:
         Name of the network: the file name without its suffix.
-    shown:
+    display_name:
         Name of the file in messages.
     folder:
         Folder that contains the file, in which external data are looked up; None for bytes.
     """
 
     name: str
-    shown: str
+    display_name: str
     content: bytes
     folder: Path | None
 
@@ -92,24 +92,24 @@ def read_file(source: str | Path | bytes) -> ModelFile:
             else "give the path of a .tflite or .onnx file, or digits",
         )
     if isinstance(source, bytes):
-        return ModelFile(name="model", shown="these bytes", content=source, folder=None)
+        return ModelFile(name="model", display_name="these bytes", content=source, folder=None)
     path = network_path(source)
     content = _content(path, str(source))
     # A name that is not UTF-8 cannot be stored in a program file.
     name = os.fsencode(path.stem).decode(errors="replace")
-    return ModelFile(name=name, shown=str(source), content=content, folder=path.parent)
+    return ModelFile(name=name, display_name=str(source), content=content, folder=path.parent)
 
 
 def foreign_file(file: ModelFile) -> ModelError:
     """Return the error for a file that no reader can read, with a hint that suits its kind."""
     if file.content.startswith(MAGIC):
         return ModelError(
-            f"{file.shown}: a compiled Matloom program, not a network",
+            f"{file.display_name}: a compiled Matloom program, not a network",
             hint="give the .tflite file that it was compiled from",
         )
-    kind = kind_of(file.content, file.shown)
+    kind = kind_of(file.content, file.display_name)
     verb = "are" if file.folder is None else "is"
-    message = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite or ONNX file"
+    message = f"{file.display_name} {verb} {kind.name}, not a TensorFlow Lite or ONNX file"
     return ModelError(message, hint=kind.hint)
 
 
@@ -123,7 +123,7 @@ def _content(path: Path, display_name: str) -> bytes:
         return path.read_bytes()
     except IsADirectoryError:
         kind = folder_kind({item.name for item in path.iterdir()})
-        message = f"{display_name} is {kind.what}, not a TensorFlow Lite or ONNX file"
+        message = f"{display_name} is {kind.name}, not a TensorFlow Lite or ONNX file"
         raise ModelError(message, hint=kind.hint) from None
     except FileNotFoundError:
         raise ModelError(

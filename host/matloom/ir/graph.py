@@ -195,7 +195,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCopy:
-    """Where the model file has a tensor's values, with axes in another order or another type.
+    """Value of the model file that a tensor holds with other axes or in another type.
 
     Members
     -------

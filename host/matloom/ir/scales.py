@@ -107,10 +107,7 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 def _layer_multipliers(
     source: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
-    """Return multipliers and shifts for the scales of a layer's input, weights and output.
-
-    `short` multiplies the first two in float32; `wide` is for 64-bit sums.
-    """
+    """Return a layer's multipliers and shifts; `short` uses float32, `wide` is for 64-bit sums."""
     products = [source * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
@@ -169,10 +166,9 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift of SUM or MEAN.
+    """Return the multiplier and shift of SUM or MEAN; for MEAN, they also divide by the count.
 
-    For MEAN, they also divide by the number of elements: the multiplier is shifted left by fewer
-    bits than this number has, divided by it, and truncated.
+    The multiplier is shifted left by fewer bits than the number of elements has, then divided.
     """
     data = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)

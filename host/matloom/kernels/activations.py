@@ -20,7 +20,7 @@ from matloom.ir.scales import (
 )
 from matloom.kernels.fixedpoint import logistic as fixed_logistic
 from matloom.kernels.fixedpoint import tanh as fixed_tanh
-from matloom.kernels.requantise import convert, finish, limit, scale
+from matloom.kernels.requantise import clamp_to_output, convert, limit, scale
 
 _SHORT = (-(2**15), 2**15 - 1)
 _SIGMOIDS = np.array(SIGMOIDS)
@@ -39,7 +39,7 @@ def _subtract_zero_point(graph: Graph, node: Node, inputs: Sequence[Array]) -> A
 def relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """RELU of 8-bit integers with a change of scale."""
     scaled = scale(_subtract_zero_point(graph, node, inputs), *unary_multiplier(graph, node))
-    return finish(scaled, Activation.RELU, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.RELU, graph.tensors[node.output])
 
 
 def relu6(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -54,7 +54,7 @@ def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     centred = _subtract_zero_point(graph, node, inputs)
     above, below = leaky_scales(graph, node)
     scaled = np.where(centred >= 0, scale(centred, *above), scale(centred, *below))
-    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.NONE, graph.tensors[node.output])
 
 
 def lookup(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -105,7 +105,7 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     # This product is truncated towards zero.
     product = np.sign(product) * (np.abs(product) >> 15)
     scaled = _divide_by_power_of_two(product, -output_shift)
-    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.NONE, graph.tensors[node.output])
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

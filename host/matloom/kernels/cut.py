@@ -184,7 +184,7 @@ def _trailing_bytes(content: bytes, offset: int, size: int) -> Any:
 
 
 def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
-    """Return a buffer that holds its bytes itself, even if they are after the flatbuffer."""
+    """Return a buffer that holds its bytes itself; the file may have them after the flatbuffer."""
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer
     inner = schema.BufferT()
@@ -193,7 +193,7 @@ def _with_data_inside(schema: Any, buffer: Any, content: bytes) -> Any:
 
 
 def _with_options(operator: Any, content: bytes) -> Any:
-    """Return an operator that holds its custom options itself, even if after the flatbuffer."""
+    """Return an operator that holds its custom options itself; see `_with_data_inside`."""
     offset = operator.largeCustomOptionsOffset
     if offset <= 1:
         return operator
@@ -204,10 +204,10 @@ def _with_options(operator: Any, content: bytes) -> Any:
 
 
 def _litert_quantisation(quantisation: Any) -> Any:
-    """Return quantisation with a zero point for each scale, and no axis for a single scale.
+    """Return a tensor's quantisation in the form that LiteRT requires.
 
-    LiteRT rejects other files; TensorFlow Lite Micro ignores the axis, and all zero points of
-    weights except the first.
+    That is a zero point for each scale, and no axis for a single scale. TensorFlow Lite Micro
+    ignores the axis, and all zero points of weights except the first.
     """
     if quantisation is None or quantisation.scale is None or not len(quantisation.scale):
         return quantisation

@@ -24,8 +24,8 @@ class Definition:
         self._known: dict[int, Array] = {}
         self._opaque: dict[int, ReferenceRun] = {}
 
-    def start(self, inputs: Mapping[int, Array]) -> None:
-        """Discard all tensors, and set the given ones, by tensor number."""
+    def reset(self, inputs: Mapping[int, Array]) -> None:
+        """Discard all tensors, and set those in `inputs`, by tensor number."""
         self._known = dict(inputs)
 
     def replace(self, number: int, array: Array) -> None:

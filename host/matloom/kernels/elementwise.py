@@ -14,7 +14,7 @@ from matloom.ir.scales import (
     product_multiplier,
     square_scales,
 )
-from matloom.kernels.requantise import convert, finish, limit, scale
+from matloom.kernels.requantise import clamp_to_output, convert, limit, scale
 
 
 def _subtract_zero_points(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
@@ -33,7 +33,9 @@ def add(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     )
     total = first + second if node.op is Op.ADD else first - second
     scaled = scale(wrap32(total), *scales.output)
-    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+    return clamp_to_output(
+        scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output]
+    )
 
 
 def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -41,7 +43,9 @@ def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     first, second = _subtract_zero_points(graph, node, inputs[:2])
     products, pair = wrap32(first * second), product_multiplier(graph, node)
     scaled = requantize(products, *pair, layer_rounding(node))
-    return finish(scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output])
+    return clamp_to_output(
+        scaled, node.attributes_as(Arithmetic).activation, graph.tensors[node.output]
+    )
 
 
 def squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -52,7 +56,7 @@ def squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Arr
         for x, pair in zip(_subtract_zero_points(graph, node, inputs), scales.inputs, strict=True)
     )
     scaled = scale((first - second) ** 2, *scales.output)
-    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.NONE, graph.tensors[node.output])
 
 
 def float_squared_difference(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -85,7 +89,7 @@ def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     data, alpha = _subtract_zero_points(graph, node, inputs)
     above, below = prelu_scales(graph, node)
     scaled = np.where(data >= 0, scale(data, *above), scale(data * alpha, *below))
-    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.NONE, graph.tensors[node.output])
 
 
 def float_prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

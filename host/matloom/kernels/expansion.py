@@ -45,8 +45,8 @@ def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str
         declared = [tensor.shape for tensor in use.outputs]
         if shapes != declared:
             raise OperatorError(
-                f"shape of {operator.name} must return {_list_of(declared)}, as the file declares, "
-                f"not {_list_of(shapes)}"
+                f"shape of {operator.name} must return {_list_shapes(declared)}, as the file "
+                f"declares, not {_list_shapes(shapes)}"
             )
         whole = use
     else:
@@ -135,7 +135,7 @@ def _describe_tensor(tensor: Tensor) -> str:
     return f"{tensor.dtype} {tensor.shape}{scaled}"
 
 
-def _list_of(shapes: list[tuple[int, ...]]) -> str:
+def _list_shapes(shapes: list[tuple[int, ...]]) -> str:
     return ", ".join(map(str, shapes))
 
 

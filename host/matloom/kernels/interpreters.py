@@ -49,7 +49,7 @@ class Library:
     ImportError
         The library is not installed.
     RuntimeError, ValueError
-        It refuses the network, or a run fails.
+        The library refuses the network, or a run fails.
     """
 
     def __init__(self, cut: Cut) -> None:

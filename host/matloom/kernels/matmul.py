@@ -8,7 +8,7 @@ from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import layer_rounding, product_multiplier
-from matloom.kernels.requantise import finish
+from matloom.kernels.requantise import clamp_to_output
 
 
 def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -33,4 +33,4 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     if graph.tensors[node.output].dtype == "int32":
         return np.asarray(wrapped.astype(np.int32))
     scaled = requantize(wrapped, *product_multiplier(graph, node), layer_rounding(node))
-    return finish(scaled, Activation.NONE, graph.tensors[node.output])
+    return clamp_to_output(scaled, Activation.NONE, graph.tensors[node.output])

@@ -64,7 +64,7 @@ def optimise_onnx(content: bytes, form: str) -> bytes:
 
 
 def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
-    """Return a session with the first configuration in `entries` that ONNX Runtime accepts.
+    """Return a session with the first of `entries` that ONNX Runtime accepts as configuration.
 
     Raises RuntimeError if it accepts none.
     """

@@ -31,7 +31,7 @@ def tanh_of_words(x: Array, left_shift: int = 0) -> Array:
     return result
 
 
-def _word(x: Array) -> Array:
+def _clamp_to_int16(x: Array) -> Array:
     result: Array = clamp(x, -(2**15), 2**15 - 1)
     return result
 
@@ -51,7 +51,9 @@ def lstm_cell(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array,
     state = inputs[2].astype(np.int64)
     pairs = [(int(one), int(two)) for one, two in inputs[3].T]
     gates = [
-        _word(_word(scale(one, *pairs[at])) + _word(scale(two, *pairs[4 + at])))
+        _clamp_to_int16(
+            _clamp_to_int16(scale(one, *pairs[at])) + _clamp_to_int16(scale(two, *pairs[4 + at]))
+        )
         for at, (one, two) in enumerate(
             zip(
                 np.split(sums.astype(np.int64), 4, axis=1),
@@ -61,8 +63,8 @@ def lstm_cell(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array,
         )
     ]
     given, forget, output = (logistic_of_words(gates[at]) for at in (0, 1, 3))
-    kept = _word(scale(forget * state, *pairs[8]))
-    new = _word(kept + _word(scale(given * tanh_of_words(gates[2]), *pairs[9])))
+    kept = _clamp_to_int16(scale(forget * state, *pairs[8]))
+    new = _clamp_to_int16(kept + _clamp_to_int16(scale(given * tanh_of_words(gates[2]), *pairs[9])))
     limit, left_shift = pairs[11]
     if limit:
         new = np.maximum(np.minimum(new, limit), -limit)

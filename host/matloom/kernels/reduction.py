@@ -9,7 +9,7 @@ from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, Axis, Reduce
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import reduction_multiplier
-from matloom.kernels.requantise import finish, scale
+from matloom.kernels.requantise import clamp_to_output, scale
 
 
 def reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -19,7 +19,7 @@ def reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     centred = inputs[0].astype(np.int64) - data.zero_point
     sums = wrap32(centred.sum(axis=attributes.axes, keepdims=attributes.keep_dims))
     scaled = scale(np.asarray(sums), *reduction_multiplier(graph, node))
-    return finish(scaled, Activation.NONE, output)
+    return clamp_to_output(scaled, Activation.NONE, output)
 
 
 def float_reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

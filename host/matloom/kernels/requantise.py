@@ -29,7 +29,10 @@ _LIMITS = {
 
 
 def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
-    """Return int64 `x` scaled with double rounding; multipliers may differ along the last axis."""
+    """Return int64 ``x * multiplier * 2**(shift - 31)``, rounded twice, as gemmlowp does.
+
+    Multipliers and shifts may differ along the last axis.
+    """
     result: Array = multiply_by_quantized_multiplier(x, multiplier, shift)
     return result
 
@@ -60,7 +63,7 @@ def _wrap_to_32_bits(sums: Array) -> Array:
     return result
 
 
-def finish(x: Array, activation: Activation, output: Tensor) -> Array:
+def clamp_to_output(x: Array, activation: Activation, output: Tensor) -> Array:
     """Add the output's zero point to scaled sums, clamp to the activation's range, and cast."""
     low, high = activation_range(activation, output)
     x = np.asarray(x + output.zero_point)
@@ -101,7 +104,7 @@ def requantise_sums(
     output = graph.tensors[node.output]
     if sums_are_wide(graph, node):
         scaled: Array = requantize_wide(sums, *channel_multipliers(graph, node))
-        return finish(scaled, activation, output).reshape(output.shape)
+        return clamp_to_output(scaled, activation, output).reshape(output.shape)
     sums = _wrap_to_32_bits(sums)
     if output.dtype == "int32":
         unscaled: Array = sums.astype(np.int32).reshape(output.shape)
@@ -113,4 +116,4 @@ def requantise_sums(
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
     else:
         scaled = _scale_in_place(sums, multipliers, shifts)
-    return finish(scaled, activation, output).reshape(output.shape)
+    return clamp_to_output(scaled, activation, output).reshape(output.shape)

@@ -45,13 +45,13 @@ def _limit(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
     return limited
 
 
-def sums_of(graph: Graph, node: Node) -> Array:
+def add_results(graph: Graph, node: Node) -> Array:
     """Return the results of an ADD for all pairs of int8: (first operand, second operand)."""
     every = _BYTES.astype(np.int8)
     return add(graph, node, (every.reshape(-1, 1), every.reshape(1, -1)))
 
 
-def every_sum(table: NDArray[np.uint8]) -> NDArray[np.int8]:
+def table_sums(table: NDArray[np.uint8]) -> NDArray[np.int8]:
     """Return the sums of all pairs of int8, computed with a table (256,): int8 (256, 256)."""
     (words,), every = _words(table.reshape(1, -1)), _BYTES.astype(np.uint8)
     low, high = every & 15, every >> 4
@@ -84,7 +84,7 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
         )
         if lowest <= highest:
             table = _table(factors, int(lowest + highest) // 2)
-            return table if np.array_equal(every_sum(table), sums) else None
+            return table if np.array_equal(table_sums(table), sums) else None
     return None
 
 

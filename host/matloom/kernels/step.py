@@ -43,8 +43,8 @@ class HostSteps:
             name: tensor.data for name, tensor in tensors.items() if tensor.data is not None
         }
 
-    def share(self, other: "HostSteps") -> None:
-        """Take over interpreters, with their state, from another program of the same network.
+    def reuse_interpreters(self, other: "HostSteps") -> None:
+        """Use the interpreters of another program of the same network, with their state.
 
         Steps are matched by the names of their outputs.
         """

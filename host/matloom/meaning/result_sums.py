@@ -8,7 +8,7 @@ from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.scales import activation_range, addition_scales
-from matloom.kernels.result_sums import every_sum, sums_of
+from matloom.kernels.result_sums import add_results, table_sums
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.terms import Integers, RequantisedTerm, Scale, is_known
 
@@ -68,7 +68,7 @@ class ResultSums:
         table = tables[0].astype(np.uint8)
         key = table.tobytes()
         if key not in self.found:
-            same = self._adds().get(every_sum(table).tobytes())
+            same = self._adds().get(table_sums(table).tobytes())
             if same is None:
                 raise MeaningError("a table of sums must make the results of an ADD")
             self.found[key] = self._addition(*same)
@@ -102,7 +102,7 @@ class ResultSums:
                 key = (*(tensor.quantisation for tensor in tensors), node.attributes)
                 if key not in seen:
                     seen.add(key)
-                    sums = sums_of(self.graph, node)
+                    sums = add_results(self.graph, node)
                     self.known[sums.tobytes()] = node, False
                     self.known[sums.T.tobytes()] = node, True
         return self.known

@@ -122,7 +122,7 @@ class _Check:
         """
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
-        self.definition.start(inputs)
+        self.definition.reset(inputs)
         where = f"{_call_name(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
         known.update({self._name(number): array for number, array in inputs.items()})
@@ -160,7 +160,7 @@ class _Check:
 
     def _macs_of(self, step: EngineStep) -> int:
         """Return the number of MACs of the operators between a step's inputs and its outputs."""
-        self.definition.start(dict.fromkeys(self._inputs(step), np.empty(0)))
+        self.definition.reset(dict.fromkeys(self._inputs(step), np.empty(0)))
         nodes = self.definition.needed_nodes([self.names[item.name] for item in step.outputs])
         return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)
 
@@ -177,7 +177,7 @@ class _Check:
                 number: values_of(tensors[number], "random", self._draw)
                 for number in self._inputs(step)
             }
-            self.definition.start(arrays)
+            self.definition.reset(arrays)
             known = {binding.name: arrays[self.names[binding.name]] for binding in step.inputs}
             self.machine.write_variables(known)
             self._run(

@@ -136,7 +136,7 @@ class Tiles:
             if number is None or sources is None or not self._reads_only(tile, sources):
                 continue
             definition = Definition(self.graph, self.program.config.float_rows)
-            definition.start({each: self._array(each) for each in sources})
+            definition.reset({each: self._array(each) for each in sources})
             nodes = [self.graph.nodes[at] for at in definition.needed_nodes([number])]
             work = sum(macs(self.graph, node) for node in nodes)
             if work > left or any(node.op is Op.REFERENCE for node in nodes):

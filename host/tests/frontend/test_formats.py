@@ -179,7 +179,7 @@ FILES = {
 def test_each_file_is_named_with_a_way_out(case):
     content, name, what, hint = FILES[case]
     kind = kind_of(content, name)
-    assert what in kind.what
+    assert what in kind.name
     assert hint in kind.hint
     assert kind.hint
     with pytest.raises(ModelError, match="not a TensorFlow Lite or ONNX file") as caught:
@@ -195,7 +195,7 @@ def test_no_content_is_worse_than_a_sentence():
             changed = bytearray(content[: rng.integers(len(content) + 1)])
             if changed:
                 changed[rng.integers(len(changed))] = rng.integers(256)
-            assert kind_of(bytes(changed), name).what
+            assert kind_of(bytes(changed), name).name
 
 
 def test_the_command_for_c_arrays_works(tmp_path):
@@ -221,7 +221,7 @@ def test_the_command_for_c_arrays_works(tmp_path):
 )
 def test_folders(names, what, hint):
     kind = folder_kind(names)
-    assert kind.what == what
+    assert kind.name == what
     assert hint in kind.hint
 
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from matloom.kernels.result_sums import every_sum, sum_bytes, sum_table
+from matloom.kernels.result_sums import sum_bytes, sum_table, table_sums
 
 BYTES = np.arange(-128, 128)
 
@@ -40,7 +40,7 @@ def test_a_table_makes_all_sums(slopes, constant):
     wanted = np.clip(sums, -128, 127).astype(np.int8)
     table = sum_table(wanted, slopes)
     assert table is not None
-    assert np.array_equal(every_sum(table), wanted)
+    assert np.array_equal(table_sums(table), wanted)
 
 
 def test_no_table_for_other_functions_or_large_sums():
@@ -58,4 +58,4 @@ def test_sums_beyond_the_words_are_limited():
     assert sums.min() < -512
     table = sum_table(wanted, slopes)
     assert table is not None
-    assert np.array_equal(every_sum(table), wanted)
+    assert np.array_equal(table_sums(table), wanted)

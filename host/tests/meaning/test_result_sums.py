@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.kernels.result_sums import sum_table, sums_of
+from matloom.kernels.result_sums import add_results, sum_table
 from matloom.meaning.context import NodeInputs
 from matloom.meaning.elementwise import add
 from matloom.meaning.errors import MeaningError
@@ -17,7 +17,7 @@ def example():
     graph = Chain((1, 4, 4, 16)).convolve(16).convolve(16).convolve(16).add().graph()
     node = graph.nodes[-1]
     first, second, output = (graph.tensors[each].scale for each in (*node.inputs, node.output))
-    sums = sums_of(graph, node)
+    sums = add_results(graph, node)
     return graph, sums, sum_table(sums, (first / output, second / output))
 
 

@@ -49,7 +49,7 @@ class _Average:
     axes:
         Adjacent axes of `source` over which a reduction averages. Empty if it averages over windows
         of an image.
-    adds:
+    is_sum:
         Whether the result is a sum, not an average.
     """
 
@@ -61,7 +61,7 @@ class _Average:
     window: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     axes: tuple[int, ...] = ()
-    adds: bool = False
+    is_sum: bool = False
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
@@ -125,7 +125,7 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
         output_quantisation=result,
         window=(shape[2], shape[3]) if image else (count, 1),
         axes=() if image else axes,
-        adds=mean.op_type == "ReduceSum",
+        is_sum=mean.op_type == "ReduceSum",
     )
     return _convert(values, model, average, floating=True)
 
@@ -140,7 +140,7 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
         average.input_quantisation.scale,
         average.output_quantisation.scale,
     )
-    divisor = np.float32(1 if average.adds else count)
+    divisor = np.float32(1 if average.is_sum else count)
     scale = np.float32(input_scale) / (np.float32(output_scale) * divisor)
     zero = as_int8(average.input_quantisation, values.known[average.source].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)

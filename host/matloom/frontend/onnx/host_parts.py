@@ -85,7 +85,7 @@ class OnnxPart:
 
         return self.run("Constant", [], None, "", value=numpy_helper.from_array(array))
 
-    def pick(self, name: str, channels: str, axis: int) -> str:
+    def gather_channels(self, name: str, channels: str, axis: int) -> str:
         """Append a Gather of some channels of a constant; return the name of its output.
 
         `channels` is the name of a constant with indices along `axis`. A constant of one element,
@@ -188,10 +188,10 @@ def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
             raise Unsupported(str(claim))
         attributes["group"] = len(channels)
         given = part.run("Gather", [given, picks], None, "", axis=3)
-    weights, scale, zero = (part.pick(name, picks, 0) for name in names[3:6])
+    weights, scale, zero = (part.gather_channels(name, picks, 0) for name in names[3:6])
     inputs = [given, *names[1:3], weights, scale, zero, *names[6:8]]
     if names[8]:
-        inputs.append(part.pick(names[8], picks, 0))
+        inputs.append(part.gather_channels(names[8], picks, 0))
     dtype = part.values.known[node.output[0]].dtype
     return part.run("QLinearConv", inputs, None, dtype, **attributes)
 
@@ -202,9 +202,12 @@ def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
     given = part.permute(names[0], in_file_order(len(part.values.known[names[0]].shape)))
     picks = part.constant(np.array(claim.unproven, np.int64))
     rows = node.op_type == "QGemm" and attribute(node, "transB", 0)
-    held = [part.pick(names[3], picks, 0 if rows else 1)]
+    held = [part.gather_channels(names[3], picks, 0 if rows else 1)]
     # One value per column, or one for all.
-    held += [part.pick(name, picks, 0) for name in names[4 : 7 if node.op_type == "QGemm" else 6]]
+    held += [
+        part.gather_channels(name, picks, 0)
+        for name in names[4 : 7 if node.op_type == "QGemm" else 6]
+    ]
     inputs = [given, *names[1:3], *held, *names[3 + len(held) :]]
     dtype = part.values.known[node.output[0]].dtype
     return part.run(node.op_type, inputs, None, dtype, **_op_domain(node))

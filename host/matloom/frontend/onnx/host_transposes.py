@@ -96,13 +96,17 @@ class _HostTransposes:
         for item in readers:
             self._rewire(item, number, back.outputs[0])
 
-    def _rewire(self, item: OpaqueOperator, number: int, instead: int) -> None:
-        """Let an operator on ONNX Runtime read tensor `instead` where it reads tensor `number`."""
+    def _rewire(self, item: OpaqueOperator, number: int, replacement: int) -> None:
+        """Let an operator on ONNX Runtime read tensor `replacement` instead of tensor `number`."""
         names = {at: name for name, at in self.values.numbers.items()}
         node = self.model.proto.graph.node[item.index]
-        node.input[:] = [names[instead] if each == names[number] else each for each in node.input]
+        node.input[:] = [
+            names[replacement] if each == names[number] else each for each in node.input
+        ]
         at = self._index_of(item)
-        inputs = [instead if each == number else each for each in self.values.operators[at].inputs]
+        inputs = [
+            replacement if each == number else each for each in self.values.operators[at].inputs
+        ]
         self.values.operators[at] = replace(item, inputs=tuple(inputs))
 
     def _reads(self, item: OpaqueOperator, number: int) -> bool:

@@ -17,7 +17,7 @@ from matloom.ir.graph import Array, Op
 
 
 def convert_pair_product(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a QLinearMul; return for how many pairs of bytes it can differ from ONNX Runtime's.
+    """Convert a QLinearMul; return the number of pairs of bytes with results that can differ.
 
     Raises
     ------

@@ -93,7 +93,7 @@ class Pairs:
         self,
         op: Op,
         scales: Sequence[Quantisation],
-        stated: Array | None = None,
+        multiplier: Array | None = None,
         subset: Array | None = None,
     ) -> int:
         """Return the number of pairs for which an operator of the graph differs from ONNX Runtime.
@@ -102,7 +102,7 @@ class Pairs:
         ----------
         scales:
             Quantisations of both operands and of the output, as int8.
-        stated:
+        multiplier:
             Multiplier and shift of the operator, if they do not follow from the scales.
         subset:
             Mask of the pairs to compare; None compares all.
@@ -110,7 +110,7 @@ class Pairs:
         expected = self.expected if subset is None else self.expected[subset]
         pairs = _grid(self.bytes) if subset is None else [each[subset] for each in self.bytes]
         unit = Quantisation(scale=(1.0,), zero_point=(0,))
-        inputs = [*pairs, *([] if stated is None else [stated])]
+        inputs = [*pairs, *([] if multiplier is None else [multiplier])]
         kinds = [*scales[:2], unit][: len(inputs)]
         tensors = {
             at: Tensor(
@@ -136,11 +136,11 @@ class Pairs:
         values: Values,
         op: Op,
         scales: Sequence[Quantisation],
-        stated: Array | None = None,
+        multiplier: Array | None = None,
     ) -> None:
         """Add the operator `op` on the two operands to the graph, and register its output.
 
-        `scales` and `stated` are as for `count_differences`.
+        `scales` and `multiplier` are as for `count_differences`.
         """
         shape, order = values.known[self.output].shape, values.order_of(*self.computed)
         numbers = []
@@ -153,8 +153,8 @@ class Pairs:
                 wide = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
                 moved = np.ascontiguousarray(bytes_as_int8(wide).transpose(order))
                 numbers.append(values.constant(moved, f"{self.output} operand", scales[at]))
-        if stated is not None:
-            numbers.append(values.constant(stated, f"{self.output} multiplier"))
+        if multiplier is not None:
+            numbers.append(values.constant(multiplier, f"{self.output} multiplier"))
         ordered = tuple(shape[axis] for axis in order)
         result = values.add_operator(op, numbers, ordered, scales[2], self.output, Arithmetic())
         values.hold(self.output, order, result)

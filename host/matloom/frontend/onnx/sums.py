@@ -28,7 +28,7 @@ _MAX_TRIALS = 8
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a QLinearAdd; return for how many pairs of bytes it can differ from ONNX Runtime's.
+    """Convert a QLinearAdd; return the number of pairs of bytes with results that can differ.
 
     Raises
     ------

@@ -135,12 +135,12 @@ def _weights(model: Model, names: list[str]) -> Array:
 
 
 def _bias(model: Model, names: list[str], scale: Array) -> Array:
-    """Return a bias as int32.
+    """Return a bias as int32; `names` are those of the bias, its scale and its zero point.
 
     Raises
     ------
     Unsupported
-        Its scale is not `scale`, that of the products.
+        The scale of the bias is not `scale`, that of the products.
     """
     data, given = model.constant(names[0]), model.constant(names[1])
     if data.dtype != np.int32 or not np.allclose(given, scale, rtol=1e-6, atol=0):

@@ -91,7 +91,7 @@ def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
 
 
 def _types_and_shapes(part: FileTensors, tensors: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return the types, as numbers of the format, and the shapes of tensors, given by number."""
+    """Return the type and the shape of each tensor; `tensors` are numbers, types `TensorType`."""
     tables = [part.subgraph.Tensors(number) for number in tensors]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
 

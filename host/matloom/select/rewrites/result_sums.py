@@ -7,7 +7,7 @@ from typing import TypeGuard
 import numpy as np
 
 from matloom.ir.graph import Node, Op
-from matloom.kernels.result_sums import sum_table, sums_of
+from matloom.kernels.result_sums import add_results, sum_table
 from matloom.select.post_input import PostInput
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
@@ -110,7 +110,7 @@ def _sum_table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
 
     `first` says whether the layer makes the first operand; otherwise, it makes the second.
     """
-    sums = sums_of(staged.graph, node)
+    sums = add_results(staged.graph, node)
     tensors = [staged.graph.tensors[number] for number in (*node.inputs, node.output)]
     slopes = tuple(tensor.scale / tensors[2].scale for tensor in tensors[:2])
     if not first:

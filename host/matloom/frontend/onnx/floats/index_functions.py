@@ -67,12 +67,12 @@ class IndexFunctions:
         elif self._evaluate(node, found):
             pass
         elif node.op == "Gather" and node.source not in found:
-            self._gather(node, found[node.inputs[1]])
+            self._convert_gather(node, found[node.inputs[1]])
         elif node.op == "Where" and node.source in found:
-            self._choose(node, found)
+            self._convert_where(node, found)
         else:
             if node.op == "Attention" and node.input(3) in found:
-                node = self._exclude(node, found[node.input(3)])
+                node = self._with_numeric_mask(node, found[node.input(3)])
             for name in node.inputs:
                 self.look_up(name)
             return node
@@ -96,7 +96,8 @@ class IndexFunctions:
         if any(part.values.dtype.kind not in "fb" for part in parts):
             raise Unsupported("computes with integers")
         number, *others = (
-            self._numbers(replace(part, values=part.values.astype(np.float32))) for part in parts
+            self._compute_function(replace(part, values=part.values.astype(np.float32)))
+            for part in parts
         )
         for other in others:
             number = self._values.add(op, [number, other])
@@ -120,7 +121,7 @@ class IndexFunctions:
             self._found[node.output] = made
         return made is not None
 
-    def _gather(self, node: FileNode, index: _Function) -> None:
+    def _convert_gather(self, node: FileNode, index: _Function) -> None:
         """Convert a Gather whose indices are a function of an input's indices."""
         values, name = self._values, node.source
         if isinstance(index, JointFunction) or not index.is_uniform:
@@ -140,14 +141,14 @@ class IndexFunctions:
         number = self._choose_rows(number, index, axis)
         self._hold(node.output, (*shape[:axis], *index.shape, *shape[axis + 1 :]), number)
 
-    def _choose(self, node: FileNode, functions: Mapping[str, _Function]) -> None:
+    def _convert_where(self, node: FileNode, functions: Mapping[str, _Function]) -> None:
         """Convert a Where whose condition is a function of indices to a sum of masked operands."""
-        both = self._term(node, 1, functions), self._term(node, 2, functions)
+        both = self._convert_operand(node, 1, functions), self._convert_operand(node, 2, functions)
         terms = tuple(name for name in both if name)
         op = "Add" if len(terms) > 1 else "Identity"
         ELEMENTWISE[op](self._values, replace(node, op=op, inputs=terms))
 
-    def _exclude(self, node: FileNode, mask: _Function) -> FileNode:
+    def _with_numeric_mask(self, node: FileNode, mask: _Function) -> FileNode:
         """Return an Attention whose boolean `mask` is replaced by numbers to add to the scores."""
         parts = mask.parts if isinstance(mask, JointFunction) else (mask,)
         if any(part.values.dtype != bool for part in parts):
@@ -162,14 +163,16 @@ class IndexFunctions:
         self._found[name] = made
         return replace(node, inputs=(*node.inputs[:3], name, *node.inputs[4:]))
 
-    def _term(self, node: FileNode, index: int, functions: Mapping[str, _Function]) -> str:
+    def _convert_operand(
+        self, node: FileNode, index: int, functions: Mapping[str, _Function]
+    ) -> str:
         """Convert operand `index` of a Where to a tensor with zeros where it is not chosen.
 
         Returns the name of the tensor; the name is empty if all its elements are zero.
         """
         values, name, term = self._values, node.inputs[index], f"{node.output}/{index}"
         if values.is_constant(name) or name in functions:
-            made = self._masked(node, index, name, functions)
+            made = self._mask(node, index, name, functions)
             if made is not None and _is_zero(made):
                 return ""
             if made is not None:
@@ -177,7 +180,7 @@ class IndexFunctions:
                 self.look_up(term)
                 return term
         self.look_up(name)
-        factor = self._masked(node, index, "", functions)
+        factor = self._mask(node, index, "", functions)
         assert factor is not None
         self._found[term] = factor
         self.look_up(term)
@@ -185,7 +188,7 @@ class IndexFunctions:
         ELEMENTWISE["Mul"](values, replace(node, op="Mul", inputs=(name, term), outputs=(product,)))
         return product
 
-    def _masked(
+    def _mask(
         self, node: FileNode, index: int, name: str, functions: Mapping[str, _Function]
     ) -> _Function | None:
         """Return the value `name` with zeros where a Where does not choose its operand `index`.
@@ -209,7 +212,7 @@ class IndexFunctions:
         if self._values.builder.tensors[number].shape != shape:
             self._values.expanded[name] = shape
 
-    def _numbers(self, function: IndexFunction) -> int:
+    def _compute_function(self, function: IndexFunction) -> int:
         """Add operators that compute a function from its index; return the output's number.
 
         Axes along which the values do not change have a length of one.

@@ -39,7 +39,7 @@ def _normalise(
 
 
 def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
-    """Add operators that multiply a tensor by `factors` and add `offsets`; return its number.
+    """Multiply tensor `number` by `factors` and add `offsets`; return the result's number.
 
     The arrays have the tensor's axes, in its order. None omits the product or the sum.
     """

@@ -46,7 +46,7 @@ class FloatValues:
         return name in self.constants
 
     def is_integer(self, name: str) -> bool:
-        """Return whether a value is computed and has indices, not floats."""
+        """Return whether a value is a computed tensor of indices, not of floats."""
         if name not in self.held:
             return False
         return any(self.builder.tensors[at].dtype in INDICES for at in self.held[name].values())
