@@ -1,7 +1,9 @@
-"""Alternatives to a schedule: separate banks, results that overwrite no inputs, stages in turns.
+"""Alternatives to a finished schedule, each of which the search compares with it.
 
-A plan that does not fit first gives up different banks, then lets results overwrite inputs, and
-only then makes tiles smaller. The first two cost waits, which can be worse than smaller tiles.
+The alternatives put buffers into separate banks, give results bytes that hold no input, or let
+neighbouring stages alternate. A plan that does not fit first gives up separate banks, then lets
+results overwrite inputs, and only then makes tiles smaller. The first two cost waits, which can be
+worse than smaller tiles.
 """
 
 from dataclasses import replace
@@ -18,10 +20,10 @@ from matloom.schedule.segment import Segment
 
 
 def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the schedule of a plan.
+    """Return the schedule of a plan, that is, its instructions and their predicted cycles.
 
-    A long plan gets buffers in separate banks if they fit, because it would take too long to emit
-    both and compare them.
+    The buffers of a plan with many slots are first moved to separate banks, if they fit: it would
+    take too long to emit instructions for both plans and compare them.
     """
     params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
     if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
@@ -44,19 +46,20 @@ def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotF
     return evaluate(current.segment, replace(params, avoid_conflicts=True), cache)
 
 
-def try_turns(
+def try_alternating_stages(
     params: ScheduleParams, current: Scheduled, cache: Cache
 ) -> Scheduled | DoesNotFit | None:
-    """Return a schedule in which stages take turns, or the reason why it does not fit.
+    """Return a schedule in which a stage and its reader alternate, some rows at a time.
 
-    None if no stages can, or if that is estimated to gain little. `params` are the choices that the
-    search made before any was tightened.
+    Return the reason if that does not fit, and None if no two stages can alternate or if the
+    estimated gain is small. `params` are the choices of `current` before they were tightened to
+    fit.
     """
     current_params, segment = current.plan.params, current.segment
     if (
         current_params.turns
         or current_params.keeps_weights
-        or not current_params.spilled & segment.turned_tensors
+        or not current_params.spilled & segment.alternating_tensors
     ):
         return None
     other = replace(current_params, turns=True)
@@ -79,9 +82,9 @@ def try_separate_results(
 ) -> Scheduled | DoesNotFit | None:
     """Return a schedule whose results do not overwrite inputs, or the reason why it does not fit.
 
-    Returns None if no results overwrite inputs in `current`, the schedule made from `params`, or if
-    it takes long to plan again. Returns None also if EXEC and POST often idle, because a schedule
-    that keeps more tensors in external memory would then not be faster.
+    Return None if no results overwrite inputs in `current`, the schedule made from `params`, or if
+    another plan would take long to make. Return None also if EXEC and POST often idle in `current`:
+    a schedule that keeps more tensors in external memory would then not be faster.
     """
     current_params, prediction = current.plan.params, current.prediction
     # Separate results save more than separate banks, so this comparison may take longer.

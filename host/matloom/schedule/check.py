@@ -38,7 +38,7 @@ def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
 
 
 def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
-    """Check that the reduction steps of each output follow each other without gaps, to the last."""
+    """Check that the tiles of each output do all its reduction steps, in order and without gaps."""
     shape = (stage.grid.images, stage.grid.rows, stage.grid.width, stage.grid.blocks)
     done = np.zeros(shape, np.int32)
     for number, tile in enumerate(tiles):
@@ -92,7 +92,10 @@ def check_order(plan: Plan) -> None:
 
 
 def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
-    """Check that all tiles of a stage are in the plan, within the recorded span of slots."""
+    """Check that all tiles of stage `index` are in the plan, within its recorded span of slots.
+
+    `slots` is the number of slots that the plan has for the stage.
+    """
     if slots != len(tiling.tiles):
         raise PhaseError(
             f"order: {tiling.stage.name} must have {len(tiling.tiles)} slots, not {slots}"

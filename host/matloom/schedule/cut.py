@@ -1,11 +1,11 @@
-"""Cuts all stages of a segment into tiles; stages that hand results over are cut alike."""
+"""Cuts all stages of a segment into tiles, alike where one stage reads another's tiles."""
 
 from dataclasses import replace
 from typing import cast
 
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.turns import saved_cycles, turn_taking_limits
-from matloom.schedule.params import First, Last, TilingParams
+from matloom.schedule.params import FirstTiles, LastTiles, TilingParams
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
@@ -16,7 +16,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
     """Return the tiling of each stage, in order."""
     found: list[Tiling] = []
     handed = params.spilled & segment.followed_tensors
-    turned = params.spilled & segment.turned_tensors if params.turns else frozenset()
+    turned = params.spilled & segment.alternating_tensors if params.turns else frozenset()
 
     def cut(index: int, limits: TilingParams) -> Tiling:
         stage, seed = segment.stages[index], None if params.seed is None else params.seed + index
@@ -24,10 +24,10 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
             limits = replace(limits, cuts=found[index - 1].flat_ends)
         if stage.output in handed:
             # Each tile has all channels.
-            limits = replace(limits, first=First.WHOLE, last=Last.EVEN)
+            limits = replace(limits, first=FirstTiles.WHOLE, last=LastTiles.EVEN)
         if stage.shares_sums:
             limits = _whole_maps(limits)
-        return cache.tilings.of(stage, limits, segment.config, seed)
+        return cache.tilings.tiling_of(stage, limits, segment.config, seed)
 
     for index, limits in enumerate(params.limits):
         if index < len(found):
@@ -44,7 +44,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
 
 
 def _whole_maps(limits: TilingParams) -> TilingParams:
-    """Return the limits under which each tile of a stage has all of its positions."""
+    """Return limits with which each tile of a stage covers all output positions."""
     return TilingParams(
         weights=limits.weights,
         chunk_bytes=limits.chunk_bytes,

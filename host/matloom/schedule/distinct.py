@@ -12,9 +12,9 @@ from matloom.schedule.tiling.stages import Tiling
 def skip_repeated_tilings(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
-    """Yield choices, without those that cut all stages into the same tiles as earlier choices.
+    """Yield the choices in `space` that cut stages into other tiles than all earlier choices.
 
-    The choices in `space` may differ only in their limits.
+    The choices may differ only in their limits on tiles.
     """
     known: set[tuple[Tiling, ...]] = set()
     for params in space:

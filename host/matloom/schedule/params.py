@@ -9,7 +9,7 @@ from matloom.schedule import tuning
 UNBOUNDED = 1 << 30
 
 
-class Weights(enum.Enum):
+class WeightsLifetime(enum.Enum):
     """Lifetime of a stage's weights in the scratchpad.
 
     RESIDENT: all weights stay while the stage runs. ONCE: tiles are ordered so that each chunk is
@@ -21,13 +21,13 @@ class Weights(enum.Enum):
     STREAMED = 2
 
 
-class First(enum.Enum):
+class FirstTiles(enum.Enum):
     """Shape of a stage's first tiles, unless it has a `Prologue`.
 
-    WHOLE: like the others. RAMP: small, and growing, because they wait for their input. SPLIT: the
-    first tile has one output block, and its last steps are a separate EXEC, so that only this EXEC
-    waits for the end of the input (`first_tiles`). SPLIT_LONG: the same, with the rows of two tiles
-    if one would keep the array busy too briefly.
+    WHOLE: like the other tiles. RAMP: small at first, then growing, because they wait for their
+    input. SPLIT: the first tile has one output block, and its last reduction steps are a separate
+    EXEC, so that only this EXEC waits for the end of the input (`first_tiles`). SPLIT_LONG: the
+    same, with the rows of two tiles if one would keep the array busy too briefly.
     """
 
     WHOLE = 0
@@ -38,10 +38,10 @@ class First(enum.Enum):
     @property
     def splits(self) -> bool:
         """Whether the last steps of the first tile are a separate EXEC."""
-        return self in (First.SPLIT, First.SPLIT_LONG)
+        return self in (FirstTiles.SPLIT, FirstTiles.SPLIT_LONG)
 
 
-class Last(enum.Flag):
+class LastTiles(enum.Flag):
     """Shape of a stage's last tiles, which may shrink towards its end.
 
     EVEN: not at all. CHUNKS: chunks of weights shrink, so that little is left to compute after the
@@ -56,15 +56,15 @@ class Last(enum.Flag):
     BLOCKS = enum.auto()
 
 
-class Outside(enum.Flag):
-    """Tensors of a stage that stay in external memory: its streamed input, its output."""
+class ExternalTensors(enum.Flag):
+    """Large tensors of a stage that stay in external memory: its streamed input, its output."""
 
     NOTHING = 0
     INPUT = enum.auto()
     OUTPUT = enum.auto()
 
 
-class Order(enum.Enum):
+class TileOrder(enum.Enum):
     """Dimension that a tile covers completely, if the accumulators have room.
 
     BY_ROWS: all output blocks of a few rows. BY_BLOCKS: all positions of a few output blocks.
@@ -76,7 +76,7 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Prologue:
-    """First tiles of a matrix product whose operands arrive panel by panel.
+    """First tiles of a matrix product, whose operands arrive in panels: parts of the reduction.
 
     The first panel covers `steps` steps of the reduction for `rows` rows and `blocks` output
     blocks; later panels have at least as many steps. So the array waits briefly, and then has more
@@ -121,27 +121,27 @@ class TilingParams:
         turns with the stage before or after it; otherwise 0.
     """
 
-    weights: Weights
+    weights: WeightsLifetime
     chunk_bytes: int = UNBOUNDED
     tile_bytes: int = UNBOUNDED
     tiles: int = tuning.ORDINARY_TILES
-    first: First | Prologue = First.WHOLE
-    last: Last = Last.EVEN
-    order: Order = Order.BY_ROWS
+    first: FirstTiles | Prologue = FirstTiles.WHOLE
+    last: LastTiles = LastTiles.EVEN
+    order: TileOrder = TileOrder.BY_ROWS
     params_apart: bool = False
-    outside: Outside = Outside.NOTHING
+    outside: ExternalTensors = ExternalTensors.NOTHING
     cuts: tuple[int, ...] = ()
     turn_rows: int = 0
 
     @property
     def prologue(self) -> Prologue | None:
-        """Panels of the first outputs; None if there is no prologue."""
+        """Shape of the first tiles if their operands arrive in panels, else None."""
         return self.first if isinstance(self.first, Prologue) else None
 
     @property
     def splits(self) -> bool:
         """Whether the last steps of the first tile are a separate EXEC."""
-        return isinstance(self.first, First) and self.first.splits
+        return isinstance(self.first, FirstTiles) and self.first.splits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,25 +153,26 @@ class Candidate:
     tiles, first:
         Values for the first stage, as in `TilingParams`.
     streamed:
-        Reload weights that do not fit for each tile of positions, instead of the input for each
-        chunk of weights. None: as `choices.policies` estimates for each stage.
+        For data that do not fit on chip: whether to load weights again for each tile of positions,
+        rather than the input again for each chunk of weights. None: as `choices.policies` estimates
+        for each stage.
     addends_by_tile:
         Load the tensors added to sums tile by tile, instead of keeping them on chip.
     """
 
     tiles: int = tuning.ORDINARY_TILES
-    first: First | Prologue = First.WHOLE
+    first: FirstTiles | Prologue = FirstTiles.WHOLE
     streamed: bool | None = None
     addends_by_tile: bool = False
 
     @property
     def text(self) -> str:
-        """Description in the lists of candidates that people read."""
+        """Short description of the candidate, for lists of candidates."""
         text = f"at least {self.tiles} tiles"
         if isinstance(self.first, Prologue):
             rows, blocks, steps = self.first.rows, self.first.blocks, self.first.steps
             text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
-        text += ", small ones first" if self.first is First.RAMP else ""
+        text += ", small ones first" if self.first is FirstTiles.RAMP else ""
         text += ", addends by tile" if self.addends_by_tile else ""
         again = {None: "", True: ", weights again for each tile", False: ", weights once"}
         return text + again[self.streamed]

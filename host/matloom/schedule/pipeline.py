@@ -11,7 +11,7 @@ from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.tighten import store_one_by_one, tighten_failed, widest
+from matloom.schedule.choices.tighten import store_one_by_one, tighten_failed, widest_choices
 from matloom.schedule.commands.emit import emit_instructions
 from matloom.schedule.cut import cut_stages
 from matloom.schedule.memory.allocator import Allocator
@@ -24,7 +24,7 @@ from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.sequence import sequence
+from matloom.schedule.tiling.sequence import order_tiles
 from matloom.schedule.tiling.stages import Tiling
 
 #: Buffers for which a step found no room; empty if all have room.
@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Cache key of the plan, in which the tilings represent all choices about tiles."""
+        """Cache key of the plan: the tilings, and all choices that do not concern tiles."""
         other_choices = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
         return tuple(self.tilings), other_choices
 
@@ -85,7 +85,7 @@ def tile(draft: Draft) -> Failures:
 def order(draft: Draft) -> Failures:
     """Put the tiles of all stages into program order, and find the buffers of whole tensors."""
     segment, params = draft.segment, draft.params
-    slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
+    slots = order_tiles(segment, draft.tilings, params.spilled, interleaved=not params.plain)
     buffers, offsets = tensor_buffers_of(segment, params, slots, draft.tilings)
     draft.plan = Plan(params, slots, buffers, draft.tilings, offsets)
     draft.allocator = _empty_scratchpad(segment, params)
@@ -93,7 +93,7 @@ def order(draft: Draft) -> Failures:
 
 
 def _empty_scratchpad(segment: Segment, params: ScheduleParams) -> Allocator:
-    """Return the empty scratchpad of a plan."""
+    """Return an allocator for a plan of a segment, in which no buffer has been placed."""
     return Allocator(
         segment.config.spad_bytes,
         segment.config,
@@ -105,8 +105,7 @@ def _empty_scratchpad(segment: Segment, params: ScheduleParams) -> Allocator:
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    First, tensors alone are placed as a trial, as if no LOAD filled them before their first tile.
-    If they do not fit, no plan does.
+    As a quick check, the tensors alone are given addresses first. If they do not fit, no plan does.
     """
     segment, plan = draft.segment, draft.current_plan
     if plan.params.pinned_at is None:
@@ -199,9 +198,12 @@ def evaluate(
 
 
 def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | DoesNotFit:
-    """Return the plan from which `evaluate` emits instructions, or the reason why there is none."""
+    """Return a plan that fits the scratchpad, or the reason why there is none.
+
+    Choices that do not fit are tightened until they do.
+    """
     failures: Failures = ()
-    wide = widest(segment, params)
+    wide = widest_choices(segment, params)
     for _ in range(tuning.ATTEMPTS):
         found: Plan | Failures = _failures_at_start(segment, params, cache, failures)
         found = found or make_plan(segment, params, cache)
@@ -220,11 +222,11 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
 def _failures_at_start(
     segment: Segment, params: ScheduleParams, cache: Cache, before: Failures
 ) -> Failures:
-    """Return why the first stages alone, up to the one after the first failure, do not fit.
+    """Plan only the first stages, to find quickly whether they fail again; return their failures.
 
-    `before` are the failures of the previous attempt. The result is empty if these stages fit. It
-    is empty also if planning all stages takes little longer, as it does if a tensor did not fit:
-    tensors are placed first.
+    `before` are the failures of the previous plan; planning ends one stage after the first of them.
+    Return an empty tuple if these stages fit. Return it without planning if that would save little
+    time, as after the failure of a tensor, because tensors are placed before all other buffers.
     """
     if not before or before[0].kind == "tensor":
         return ()
@@ -240,7 +242,7 @@ def _failures_at_start(
 
 
 def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | Failures:
-    """Return the plan of a segment under these choices, or one reason per stage that fails.
+    """Return the plan of a segment under these choices, or one failure per stage that does not fit.
 
     Choices that lead to the same tiles share a plan; a search often tries such choices when memory
     is short.

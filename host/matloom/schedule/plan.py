@@ -21,9 +21,9 @@ TABLE = -2
 class Buffer:
     """Bytes in the scratchpad that are live from slot `first` to slot `last`, inclusive.
 
-    The address is a multiple of `boundary`, and -1 before one is assigned. `stage` is the index of
-    the first stage that uses the buffer. `high` prefers high addresses. A `pinned` buffer holds
-    weights that stay on chip between calls.
+    The address is a multiple of `boundary`; it is -1 until one is assigned. `stage` is the index of
+    the first stage that uses the buffer. With `high`, the allocator prefers high addresses. A
+    `pinned` buffer holds weights that stay on chip between calls.
     """
 
     size: int
@@ -51,12 +51,13 @@ class Buffer:
 
 @dataclass(eq=False, slots=True)
 class Load:
-    """A transfer into `buffer`, needed at slot `use` and issued before slot `slot`.
+    """A LOAD, which copies rows of bytes from external memory to a buffer in the scratchpad.
 
-    `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
-    It copies `rows` rows of `size` bytes, `row_step` bytes apart at the source, to byte `offset` of
-    the buffer and after it. There the rows have the same distance if they lie `apart`, else they
-    are contiguous. It is not issued before slot `earliest`.
+    The tile of slot `use` needs the bytes. The LOAD is issued before slot `slot`, which is not
+    before slot `earliest`. `what` names the source: ``("tensor", name, first byte)`` or ``("chunk",
+    stage, chunk)``. At the source, `rows` rows of `size` bytes lie `row_step` bytes apart. They are
+    written from byte `offset` of the buffer on, `row_step` bytes apart if `apart` is set, otherwise
+    contiguously.
     """
 
     buffer: Buffer
@@ -71,7 +72,7 @@ class Load:
     earliest: int = 0
 
     def transfer(self, start: int, address: int) -> Transfer:
-        """Return the transfer of bytes from `start` in the source to an address on chip."""
+        """Return the transfer from byte `start` of the source to an address in the scratchpad."""
         return Transfer(
             start=start,
             size=self.size,
@@ -83,7 +84,7 @@ class Load:
 
     @property
     def source_end(self) -> int:
-        """End (exclusive) of the bytes that a LOAD of a tensor reads, in bytes of the tensor."""
+        """End (exclusive) of the bytes that the LOAD reads, from the start of its tensor."""
         return self.what[2] + (self.rows - 1) * self.row_step + self.size
 
 
@@ -153,18 +154,20 @@ class ScheduleParams:
         return self.resident or self.pinned_at is not None
 
     def keeps_chunk(self, stage: int, chunk: int) -> bool:
-        """Return whether a chunk of weights stays on chip, if weights stay at all.
+        """Return whether a chunk of a stage's weights stays on chip, if any weights do.
 
-        Parameters and tables count as chunks below zero.
+        Parameters and tables have negative chunk numbers.
         """
         return stage not in self.leaving and chunk < dict(self.partly).get(stage, chunk + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfScratchpad:
-    """Failure to place a buffer, with its kind, its stage, its bytes, and a slot that needs it.
+    """Failure to place a buffer of `size` bytes in the scratchpad, for lack of room.
 
-    `joint` are the stages that hold results of several tiles at that slot, to store them together.
+    The tile of slot `slot` needs the buffer; `stage` is its stage, and `kind` says what the buffer
+    holds. `joint` are the stages that at this slot hold results of several tiles, to store them
+    with one STORE.
     """
 
     slot: int
@@ -174,8 +177,8 @@ class OutOfScratchpad:
     joint: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
-        """Return the failure to place a buffer of this kind, which the tile of `slot` needs."""
+    def for_buffer(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
+        """Return the failure to place a buffer of this kind, which the tile of a slot needs."""
         return cls(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
 
 
@@ -237,7 +240,7 @@ class Plan:
         return self.order.slots
 
     def stored_together(self, slot: Slot) -> range:
-        """Return the indices of the tiles whose results share the staging buffer of a slot."""
+        """Return the indices of the tiles whose results are stored with those of a slot."""
         tiling = self.tilings[slot.stage]
         if slot.stage in self.order.in_turns:
             return tiling.tiles_of_strip[slot.number]
@@ -246,7 +249,7 @@ class Plan:
         return tiling.stored_together(slot.number)
 
     def joint_at(self, slot: int) -> frozenset[int]:
-        """Return the stages that hold results of several tiles at a slot."""
+        """Return the stages that hold results of several tiles at a slot, for a joint STORE."""
         tiles = Counter(self.stagings.values())
         return frozenset(
             buffer.stage
@@ -262,7 +265,7 @@ class Plan:
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:
-        """Addresses of the weights that stay on chip if weights stay at all, by stage and chunk."""
+        """Scratchpad addresses of weights that stay on chip between calls, by stage and chunk."""
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads

@@ -15,7 +15,7 @@ from matloom.schedule.segment import Segment
 
 
 def choices_of(scheduled: Scheduled) -> Choices:
-    """Return the choices that a schedule was made from."""
+    """Return the choices from which `replay` makes this schedule again."""
     later = None
     if scheduled.repeat is not None:
         later = replace(scheduled.repeat.plan.params, pinned_at=None, start=ORDINARY_START)
@@ -61,7 +61,10 @@ def apply_layouts(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
 def _add_later_calls(
     segment: Segment, first: Scheduled, later: ScheduleParams, cache: Cache
 ) -> Scheduled | DoesNotFit:
-    """Return a schedule with the instructions of later calls, whose weights are on chip."""
+    """Add the instructions for later calls to the schedule of the first; or return why it fails.
+
+    Later calls are made from the choices `later`; they find the weights on chip.
+    """
     params = replace(later, resident=False, pinned_at=first.plan.chunk_addresses)
     if not _keeps_same_chunks(segment, first.plan.params, params, cache):
         return DoesNotFit(reason="later calls cut weights differently from the first one")
@@ -75,7 +78,10 @@ def _add_later_calls(
 def _keeps_same_chunks(
     segment: Segment, first: ScheduleParams, later: ScheduleParams, cache: Cache
 ) -> bool:
-    """Return whether weights that stay are cut into the same chunks in both calls."""
+    """Return whether resident weights are cut into the same chunks under both choices.
+
+    Otherwise later calls could not use the chunks that the first call leaves on chip.
+    """
     if not first.resident or (first.leaving, first.partly) != (later.leaving, later.partly):
         return False
     cuts = [cut_stages(segment, params, cache) for params in (first, later)]

@@ -11,7 +11,7 @@ from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.residency import (
-    keep_part,
+    keep_some_weights,
     repeat_params,
     resident_params,
     weights_fit,
@@ -24,7 +24,7 @@ from matloom.schedule.scheduled import Scheduled, TriedCandidate
 from matloom.schedule.segment import Segment
 
 #: Type of `map`, and of replacements that may call the function in other processes.
-Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+MapFunction = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +35,15 @@ class Residency:
     -------
     may_pin:
         Whether nothing else uses the scratchpad between two calls.
-    run:
-        `map`, or a replacement.
+    map_function:
+        `map`, or a parallel replacement, that evaluates candidates.
     tried:
-        The candidates of the search so far, to which this adds its own.
+        The candidates of the search so far, to which this class appends its own.
     """
 
     options: CompileOptions
     may_pin: bool
-    run: Run
+    map_function: MapFunction
     cache: Cache
     tried: list[TriedCandidate]
 
@@ -55,7 +55,10 @@ class Residency:
         )
 
     def keep_all_weights(self, scheduled: Scheduled) -> Scheduled:
-        """Return a schedule that keeps all weights on chip, or the known one if that is better."""
+        """Return a schedule that keeps all weights on chip between calls, if that is better.
+
+        Otherwise return `scheduled`.
+        """
         ways = self._resident_choices(scheduled)
         names = (f"weights stay on chip, variant {number}" for number in itertools.count(1))
         return self._first_worthwhile(scheduled, zip(ways, names, strict=False))
@@ -63,8 +66,8 @@ class Residency:
     def keep_part_of_weights(self, scheduled: Scheduled) -> Scheduled:
         """Return a schedule that keeps part of the weights on chip, or `scheduled` unchanged.
 
-        Parts are tried from large to small; the first is taken that hardly slows down the first
-        call and speeds up later ones. A schedule that keeps weights already is not changed.
+        Ever smaller parts are tried, until a schedule hardly slows down the first call and speeds
+        up later ones. A schedule that keeps weights already is not changed.
         """
         segment, plan = scheduled.segment, scheduled.plan
         allowed = self.may_pin and self.options.resident is None
@@ -77,7 +80,7 @@ class Residency:
         shares = [tuning.LARGEST_PART * tuning.PART_RATIO**at for at in range(tuning.PARTS)]
         ways = (
             (
-                keep_part(segment, plan.params, share),
+                keep_some_weights(segment, plan.params, share),
                 f"weights stay in {share:.0%} of the scratchpad",
             )
             for share in shares
@@ -136,7 +139,7 @@ class Residency:
         space = list(skip_repeated_tilings(later, repeat_params(later, first.plan), self.cache))
         again = [
             outcome
-            for outcome in self.run(partial(evaluate, later, cache=self.cache), space)
+            for outcome in self.map_function(partial(evaluate, later, cache=self.cache), space)
             if isinstance(outcome, Scheduled)
         ]
         if not again:

@@ -74,7 +74,10 @@ class Scheduled:
     tried: tuple[TriedCandidate, ...] = ()
 
     def followed_by(self, later: "Scheduled") -> "Scheduled":
-        """Return the schedule of a first call, whose weights stay for the given later calls."""
+        """Return this schedule of a first call, with the instructions of `later` for later calls.
+
+        The weights of the first call stay on chip for them.
+        """
         return replace(
             self,
             image=later.image,
@@ -94,9 +97,9 @@ class Scheduled:
         return self.prediction.cycles + later.prediction.cycles
 
     def worth_keeping(self, without: "Scheduled") -> bool:
-        """Return whether weights should stay on chip, compared with a schedule `without` that.
+        """Return whether to keep weights on chip, rather than use the schedule `without` that.
 
-        They should if the first call hardly takes longer and later calls take clearly fewer cycles.
+        They stay if the first call hardly takes longer and later calls take clearly fewer cycles.
         """
         assert self.repeat is not None
         before, again = without.prediction.cycles, self.repeat.prediction.cycles
@@ -112,7 +115,10 @@ def outcome_of(
     candidates: Sequence[Candidate],
     outcomes: Sequence[Scheduled | DoesNotFit],
 ) -> str:
-    """Return the outcome of the candidate at index `number`: chosen, or why it was dropped."""
+    """Return a phrase on the outcome of candidate `number`: chosen, or why it was dropped.
+
+    `best` is the index of the chosen candidate; `outcomes` has one result per candidate.
+    """
     result = outcomes[number]
     if isinstance(result, DoesNotFit):
         return result.reason

@@ -14,9 +14,9 @@ from operator import attrgetter
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import (
     emit_with_separate_banks,
+    try_alternating_stages,
     try_separate_banks,
     try_separate_results,
-    try_turns,
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
@@ -33,7 +33,7 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, fitting_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
-from matloom.schedule.residency import Residency, Run
+from matloom.schedule.residency import MapFunction, Residency
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
 from matloom.schedule.segment import Segment
 
@@ -47,7 +47,7 @@ def search(
     segment: Segment,
     space: Sequence[ScheduleParams],
     objective: Callable[[Scheduled], float],
-    run: Run = map,
+    map_function: MapFunction = map,
     cache: Cache | None = None,
 ) -> tuple[int | None, list[Scheduled | DoesNotFit]]:
     """Return the index of the best choices, the first among equals, and the outcome of each.
@@ -59,11 +59,11 @@ def search(
     ----------
     objective:
         The quantity to minimise, such as predicted cycles.
-    run:
+    map_function:
         `map`, or a replacement such as the `map` of a `concurrent.futures.ProcessPoolExecutor`.
     """
     found: list[Scheduled | DoesNotFit] = []
-    for outcome in run(partial(evaluate, segment, cache=cache), space):
+    for outcome in map_function(partial(evaluate, segment, cache=cache), space):
         found.append(outcome)
         if isinstance(found[0], DoesNotFit):
             return None, found
@@ -76,15 +76,19 @@ def search(
 
 
 def schedule_segment(
-    segment: Segment, options: CompileOptions, *, may_pin: bool = True, run: Run = map
+    segment: Segment,
+    options: CompileOptions,
+    *,
+    may_pin: bool = True,
+    map_function: MapFunction = map,
 ) -> Scheduled | DoesNotFit:
     """Return the fastest schedule of a segment, or why none fits.
 
     Other layouts of tensors are used where they are predicted to be faster. `may_pin` says that
-    nothing else uses the scratchpad between two calls, so weights may stay. `run` does not affect
-    the result.
+    nothing else uses the scratchpad between two calls, so weights may stay. `map_function`, which
+    evaluates candidates, does not affect the result.
     """
-    decisions = _Decisions(options=options, may_pin=may_pin, run=run)
+    decisions = _Decisions(options=options, may_pin=may_pin, map_function=map_function)
     found = decisions.best_schedule(segment)
     if isinstance(found, DoesNotFit):
         return found
@@ -97,7 +101,7 @@ class _Decisions:
 
     options: CompileOptions
     may_pin: bool
-    run: Run
+    map_function: MapFunction
     cache: Cache = field(default_factory=Cache)
     tried: list[TriedCandidate] = field(default_factory=list)
 
@@ -105,7 +109,7 @@ class _Decisions:
         self._residency = Residency(
             options=self.options,
             may_pin=self.may_pin,
-            run=self.run,
+            map_function=self.map_function,
             cache=self.cache,
             tried=self.tried,
         )
@@ -136,7 +140,9 @@ class _Decisions:
             found = self._try_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
         start = self._first_params(found.segment, params.start)
-        found = self._faster("stages in turns", found, try_turns(start, found, self.cache))
+        found = self._faster(
+            "stages in turns", found, try_alternating_stages(start, found, self.cache)
+        )
         return self._faster("banks apart", found, try_separate_banks(found, self.cache))
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
@@ -151,7 +157,10 @@ class _Decisions:
         return plain_params(segment) if self.options.plain else first_params(segment, candidate)
 
     def _best_start(self, segment: Segment) -> tuple[ScheduleParams, Scheduled | None] | DoesNotFit:
-        """Return the choices with the fastest start, and their schedule if it is known already."""
+        """Compare the candidates for the start of the segment; return the choices of the fastest.
+
+        Return also their schedule, None if the whole segment was not scheduled for the comparison.
+        """
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
             return self._first_params(segment, Candidate()), None
@@ -161,7 +170,7 @@ class _Decisions:
         whole = options.effort > 1 or is_large(segment)
         start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
         space = [self._first_params(start, each) for each in tried]
-        best, found = search(start, space, _CYCLES, self.run, self.cache)
+        best, found = search(start, space, _CYCLES, self.map_function, self.cache)
         if best is None:
             (refused,) = found
             assert isinstance(refused, DoesNotFit)
@@ -175,9 +184,10 @@ class _Decisions:
         return self._first_params(segment, tried[best]), chosen if start is segment else None
 
     def _takes_long(self, segment: Segment, start: Candidate) -> bool:
-        """Return whether the plan for `start` is too long to be emitted twice.
+        """Return whether the plan for `start` is so long that instructions are emitted only once.
 
-        It would be emitted twice to compare two choices of banks.
+        Shorter plans are emitted twice, with and without buffers in separate banks, to compare
+        them.
         """
         plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
@@ -185,20 +195,20 @@ class _Decisions:
     def _strip_choices(
         self, segment: Segment, params: ScheduleParams
     ) -> tuple[ScheduleParams, float]:
-        """Return the choices with strips, and their estimated cycles relative to those without."""
+        """Return choices with strips of rows, and their estimated cycles as a multiple of now."""
         other_way = strip_params(segment, params)
         tilings = (cut_stages(segment, each, self.cache) for each in (params, other_way))
         return other_way, estimated_ratio(segment, params.spilled, *tilings)
 
     def _may_have_strips(self, params: ScheduleParams) -> bool:
-        """Return whether a schedule has an alternative with strips."""
+        """Return whether tiles could share strips: ranges of rows of a spilled tensor."""
         fixed = params.strips or params.keeps_weights or self.options.tiling_seed is not None
         return bool(params.spilled) and not fixed
 
     def _surely_faster_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
-        """Return the schedule with strips if it is estimated to be clearly faster than the plan.
+        """Return the schedule with strips of rows if it is estimated to be clearly faster.
 
-        None otherwise, and if weights could stay on chip instead.
+        Return None otherwise, and if weights could stay on chip instead.
         """
         usual = self.options.effort == 1 and not self.options.plain
         stays = self.may_pin and self.options.resident is not False
@@ -217,7 +227,10 @@ class _Decisions:
         return other
 
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one with strips of tensors in external memory."""
+        """Return a schedule whose tiles share strips of rows of spilled tensors, if it is faster.
+
+        Otherwise return `current`.
+        """
         if not self._may_have_strips(current.plan.params):
             return current
         other_way, share = self._strip_choices(segment, current.plan.params)
@@ -238,7 +251,7 @@ class _Decisions:
     ) -> Scheduled:
         """Return the faster of two schedules; `current` if the other does not exist or fit.
 
-        The outcome is noted under the name `decision`.
+        Note the outcome under the name `decision` in the list of candidates.
         """
         better = isinstance(other, Scheduled) and other.cycles_of_calls < current.cycles_of_calls
         if other is not None:

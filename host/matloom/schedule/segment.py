@@ -66,9 +66,9 @@ class Segment:
 
     @cached_property
     def followed_tensors(self) -> frozenset[str]:
-        """Large results of layers with weights, which only an element-wise stage reads, at once.
+        """Large results of layers with weights, read only by the next stage, an element-wise one.
 
-        That stage directly follows the layer.
+        Their tiles can be interleaved with those of that stage.
         """
         reads = Counter(name for stage in self.stages for name in stage.inputs)
         kept = self.results.keys() | self.on_chip | self.views.keys()
@@ -85,10 +85,10 @@ class Segment:
         )
 
     @cached_property
-    def turned_tensors(self) -> frozenset[str]:
-        """Results of depthwise layers that only the next stage reads, one row for each of its rows.
+    def alternating_tensors(self) -> frozenset[str]:
+        """Results of depthwise layers whose only reader is the next stage, one row for each row.
 
-        Both stages can take turns, a few rows at a time.
+        Both stages can alternate, some rows at a time.
         """
         reads = Counter(name for stage in self.stages for name in stage.inputs)
         kept = self.results.keys() | self.on_chip | self.views.keys()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConstant:
-    """Documentation of a constant of this module.
+    """Description of a tuning constant: its unit, its purpose, and the evidence for its value.
 
     Members
     -------

@@ -9,7 +9,14 @@ from matloom.schedule import tuning
 from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.choices.record import Choices
 from matloom.schedule.choices.residency import chunk_counts, chunks_in_share, resident_chunks
-from matloom.schedule.params import UNBOUNDED, First, Last, Order, TilingParams, Weights
+from matloom.schedule.params import (
+    UNBOUNDED,
+    FirstTiles,
+    LastTiles,
+    TileOrder,
+    TilingParams,
+    WeightsLifetime,
+)
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
@@ -133,12 +140,14 @@ def _candidate_values(stage: Stage, current: TilingParams) -> dict[str, Sequence
     values: dict[str, Sequence[Any]] = {
         "tiles": _TILES,
         "tile_bytes": _TILE_BYTES,
-        "first": tuple(First),
-        "last": [current.last ^ each for each in (Last.CHUNKS, Last.ROWS, Last.BLOCKS)],
-        "order": tuple(Order),
+        "first": tuple(FirstTiles),
+        "last": [
+            current.last ^ each for each in (LastTiles.CHUNKS, LastTiles.ROWS, LastTiles.BLOCKS)
+        ],
+        "order": tuple(TileOrder),
     }
     if stage.loads_weights:
-        values |= {"chunk_bytes": _CHUNKS, "weights": tuple(Weights)}
+        values |= {"chunk_bytes": _CHUNKS, "weights": tuple(WeightsLifetime)}
     if stage.has_params:
         values["params_apart"] = (False, True)
     return values

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from matloom.schedule import Choices, Segment
-from matloom.schedule.params import Order, Weights
+from matloom.schedule.params import TileOrder, WeightsLifetime
 from matloom.tuner.moves import SHARES, Move, apply_move, draw_moves, for_equal_stages, keep_weights
 from matloom.tuner.study import (
     Cost,
@@ -149,10 +149,16 @@ class Tuning:
         heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
         for at in heavy[:_REORDERED]:
             limits = choices.first.limits[at]
-            order = Order.BY_ROWS if limits.order is Order.BY_BLOCKS else Order.BY_BLOCKS
+            order = (
+                TileOrder.BY_ROWS if limits.order is TileOrder.BY_BLOCKS else TileOrder.BY_BLOCKS
+            )
             yield Move(what="order", value=order, stage=at)
-            if segment.stages[at].loads_weights and limits.weights is not Weights.RESIDENT:
-                other = Weights.ONCE if limits.weights is Weights.STREAMED else Weights.STREAMED
+            if segment.stages[at].loads_weights and limits.weights is not WeightsLifetime.RESIDENT:
+                other = (
+                    WeightsLifetime.ONCE
+                    if limits.weights is WeightsLifetime.STREAMED
+                    else WeightsLifetime.STREAMED
+                )
                 yield Move(what="weights", value=other, stage=at)
         able = segment.sizes.keys() - segment.on_chip - segment.views.keys()
         for name in sorted(able, key=lambda each: (-segment.sizes[each], each))[:_SPILLED]:

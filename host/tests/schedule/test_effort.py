@@ -18,7 +18,7 @@ from matloom.runtime import load
 from matloom.schedule import pipeline, search, tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.options import EFFORTS
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import TilingParams, WeightsLifetime
 from matloom.schedule.plan import ScheduleParams
 
 
@@ -119,7 +119,7 @@ def test_choices_that_make_the_same_tiles_have_the_same_plan():
     segment, cache = run.segment, Cache()
 
     def plan(**limits):
-        limit = TilingParams(weights=Weights.RESIDENT, **limits)
+        limit = TilingParams(weights=WeightsLifetime.RESIDENT, **limits)
         params = ScheduleParams(limits=(limit,) * len(segment.stages))
         return pipeline.make_plan(segment, params, cache)
 
@@ -130,4 +130,4 @@ def test_choices_that_make_the_same_tiles_have_the_same_plan():
 
 
 def _limits(segment):
-    return tuple(TilingParams(weights=Weights.RESIDENT) for _stage in segment.stages)
+    return tuple(TilingParams(weights=WeightsLifetime.RESIDENT) for _stage in segment.stages)

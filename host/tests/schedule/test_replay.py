@@ -13,7 +13,14 @@ from matloom.compiler.values import ScheduledRun
 from matloom.data.digits import NETWORK
 from matloom.schedule import DoesNotFit, Scheduled, tuning
 from matloom.schedule.choices.record import Choices, from_json, to_json
-from matloom.schedule.params import First, Last, Order, Prologue, TilingParams, Weights
+from matloom.schedule.params import (
+    FirstTiles,
+    LastTiles,
+    Prologue,
+    TileOrder,
+    TilingParams,
+    WeightsLifetime,
+)
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.replay import choices_of, replay
 from matloom.tools.interface import random_arrays
@@ -40,18 +47,18 @@ def test_recorded_choices_make_the_same_program(config):
 
 def test_every_choice_survives_json():
     limits = TilingParams(
-        weights=Weights.ONCE,
+        weights=WeightsLifetime.ONCE,
         chunk_bytes=5,
         tile_bytes=6,
         tiles=7,
         first=Prologue(rows=1, blocks=2, steps=3),
-        last=Last.ROWS | Last.BLOCKS,
-        order=Order.BY_BLOCKS,
+        last=LastTiles.ROWS | LastTiles.BLOCKS,
+        order=TileOrder.BY_BLOCKS,
         params_apart=True,
     )
     params = ScheduleParams(
         spilled=frozenset({"b", "a"}),
-        limits=(limits, replace(limits, first=First.SPLIT)),
+        limits=(limits, replace(limits, first=FirstTiles.SPLIT)),
         avoid_conflicts=False,
         in_place=True,
         results_first=True,

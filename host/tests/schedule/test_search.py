@@ -29,7 +29,7 @@ from matloom.schedule.choices import candidates
 from matloom.schedule.choices.policies import first_params
 from matloom.schedule.choices.residency import repeat_params
 from matloom.schedule.distinct import skip_repeated_tilings
-from matloom.schedule.params import Candidate, Weights
+from matloom.schedule.params import Candidate, WeightsLifetime
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
 from support.mobilenet import mobilenet
 
@@ -145,7 +145,7 @@ def test_other_processes_find_the_same(segment):
     options = CompileOptions(effort=2, resident=True)
     here = scheduled(segment, PRESETS["small"], options)
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
-        there = schedule_segment(segment, options, may_pin=True, run=pool.map)
+        there = schedule_segment(segment, options, may_pin=True, map_function=pool.map)
     assert here.repeat is not None
     assert (here.instructions, here.tried) == (there.instructions, there.tried)
     assert here.repeat.instructions == there.repeat.instructions
@@ -201,11 +201,11 @@ def test_operands_of_fewer_bytes_are_reloaded(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
     segment, _config = product_segment(1000, 100, 180)
     plan = evaluate(segment, first_params(segment, Candidate())).plan
-    assert plan.params.limits[0].weights is Weights.STREAMED
+    assert plan.params.limits[0].weights is WeightsLifetime.STREAMED
     # A few rows: the input stays while all weights pass.
     segment, _config = product_segment(8, 100, 2000)
     plan = evaluate(segment, first_params(segment, Candidate())).plan
-    assert plan.params.limits[0].weights is Weights.ONCE
+    assert plan.params.limits[0].weights is WeightsLifetime.ONCE
     # Both are tried where stages are few, the estimate alone where they are many.
     assert {each.streamed for each in candidates.candidates(segment)} == {False, True}
     monkeypatch.setattr(tuning, "FEW_STAGES", 0)
@@ -223,9 +223,9 @@ def test_the_estimate_differs_from_the_exact_answer():
         start = Candidate(streamed=streamed)
         plan = evaluate(run.segment, first_params(run.segment, start)).plan
         weights.append(plan.params.limits[0].weights)
-    assert weights == [Weights.ONCE, Weights.STREAMED]
+    assert weights == [WeightsLifetime.ONCE, WeightsLifetime.STREAMED]
     found = scheduled(run.segment, PRESETS["reference"])
-    assert found.plan.params.limits[0].weights is Weights.ONCE
+    assert found.plan.params.limits[0].weights is WeightsLifetime.ONCE
 
 
 def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):

@@ -37,7 +37,7 @@ FUNCTIONS = {
     "matloom.schedule.tiling.first_tiles": ("_outer_loop", "split_first_steps", "join_first_rows"),
     "matloom.select.exec_steps": ("limit_steps", "_ranges", "input_region", "_split_runs"),
     "matloom.schedule.tiling.array_ranges": ("array_input_range", "addend_range"),
-    "matloom.schedule.tiling.array": ("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
+    "matloom.schedule.tiling.array": ("ArrayTiling.first_weight_bytes", "ArrayTiling.panel_rows"),
     "matloom.schedule.tiling.vector": ("VectorTiling._range",),
     "matloom.schedule.memory.buffers": (
         *("tensor_buffers_of", "_last_read_slot", "Builder.add"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import addends, weights_lifetime
-from matloom.schedule.params import Candidate, First, Prologue, Weights
+from matloom.schedule.params import Candidate, FirstTiles, Prologue, WeightsLifetime
 from matloom.schedule.segment import Segment
 from matloom.select.loop_nest import as_loop_nest
 from matloom.select.stage import Stage
@@ -17,8 +17,8 @@ _RESIDENT_CANDIDATES = (
     Candidate(tiles=3),
     Candidate(tiles=8),
     Candidate(tiles=16),
-    Candidate(first=First.RAMP),
-    Candidate(tiles=8, first=First.RAMP),
+    Candidate(first=FirstTiles.RAMP),
+    Candidate(tiles=8, first=FirstTiles.RAMP),
 )
 
 #: Prologues to try: rows, output blocks, and bytes per input row of a panel.
@@ -28,7 +28,8 @@ _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32
 def is_large(segment: Segment) -> bool:
     """Return whether the weights of any stage are too large to stay on chip while it runs."""
     return any(
-        weights_lifetime(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
+        weights_lifetime(stage, segment.config) is not WeightsLifetime.RESIDENT
+        for stage in segment.stages
     )
 
 

@@ -1,4 +1,4 @@
-"""Splits two stages by groups of channels: one makes a group, the next adds its products to sums.
+"""Splits two stages by channels: the first makes a group of channels, the second adds its products.
 
 A dense layer waits for weights while the array idles, and a convolution keeps the array busy while
 the bus idles. If both alternate, each on a few channels, the arithmetic of one hides the LOADs of
@@ -25,7 +25,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """A stage, the reader of its output, and the reader's loop nest."""
+    """Two consecutive stages, the second of which reads the output of the first by a loop nest."""
 
     producer: ArrayStage
     reader: ArrayStage
@@ -33,11 +33,11 @@ class _Pair:
 
     @property
     def channels(self) -> int:
-        """Number of channels of a position that the reader reads."""
+        """Number of channels in each position of the tensor between the two stages."""
         return self.nest.x_step
 
     def groups(self, config: Config) -> Iterator[tuple[ArrayStage, ArrayStage]]:
-        """Yield the parts of both stages for each group of channels."""
+        """Yield, for each group of channels, the part of the first stage and that of the second."""
         size = config.columns
         for first in range(0, self.channels, size):
             part = _producer_part(self.producer, self.channels, first)
@@ -45,9 +45,9 @@ class _Pair:
 
 
 def group_channels(segment: Segment, private: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with pairs of stages split by groups of channels, and their tensors.
+    """Split pairs of stages by groups of channels; return the segment and the tensors between them.
 
-    These are the tensors between the stages of a pair, which no stage makes as a whole any more.
+    No stage makes these tensors as a whole any more.
 
     Parameters
     ----------
@@ -111,16 +111,17 @@ def _saved_cycles(segment: Segment, pair: _Pair) -> float:
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
-    """Return the cycles that a stage keeps EXEC or POST busy, whichever is longer."""
+    """Return the cycles for which a stage keeps EXEC or POST busy, whichever is longer."""
     grid = stage.grid
     vectors = grid.rows * grid.width
     return exec_cycles(vectors, grid.blocks * stage.steps, vectors * grid.blocks, config)
 
 
 def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair | None:
-    """Return the stages `index` and `index + 1` if they can work by groups of channels; else None.
+    """Return the stages `index` and `index + 1` if both can be split by groups of channels.
 
-    `private` has the tensors with one producer and one consumer within the segment.
+    Return None otherwise. `private` has the tensors with one producer and one consumer within the
+    segment.
     """
     config, stages = segment.config, segment.stages[index : index + 2]
     if len(stages) == 1 or stages[0].output not in private:
@@ -145,7 +146,7 @@ def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair 
 
 
 def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | None:
-    """Return a stage if it multiplies one tensor by constants and shares no sums; else None."""
+    """Return a stage if it multiplies one tensor by constants and shares no sums, else None."""
     if stage is None or type(stage.loop_nest) is not LoopNest:
         return None
     nest, grid = stage.loop_nest, stage.grid
@@ -160,7 +161,7 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
 
 
 def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
-    """Return the stage that makes one block of channels, from channel `first`, of each position."""
+    """Return a stage that makes one block of channels, from channel `first`, of each position."""
     grid, (region,) = stage.grid, stage.regions
     # The outputs of a dense layer are the channels of several positions.
     chosen = slice(first // grid.block_bytes, None, channels // grid.block_bytes)

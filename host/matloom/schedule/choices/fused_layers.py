@@ -1,7 +1,7 @@
-"""Fuses layers: in each round, every layer makes some rows of its map, which the next one reads.
+"""Fuses layers: in each round, every layer makes some rows of its output, which the next one reads.
 
-A map that exceeds the scratchpad is stored, and loaded again by the layer that reads it. If the
-layers around it are fused, a few rows at a time, the map never leaves the chip. Rows that two
+A feature map that exceeds the scratchpad is stored, and loaded again by the layer that reads it. If
+the layers around it are fused, a few rows at a time, the map never leaves the chip. Rows that two
 rounds read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016).
 """
 
@@ -59,7 +59,7 @@ def fuse_layers(segment: Segment, private: Collection[str]) -> tuple[Segment, Co
 
 
 def maps_to_fuse(scheduled: Scheduled, private: Collection[str]) -> frozenset[str]:
-    """Return the large maps of a schedule around which fused layers should be faster."""
+    """Return the large feature maps whose producer and reader should be faster if fused."""
     segment = scheduled.segment
     least = tuning.FUSED_MAPS * segment.config.spad_bytes
     if len(scheduled.plan.slots) > tuning.MANY_SLOTS:
@@ -88,7 +88,10 @@ def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> i
 
 
 def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, Sequence[Stage]]]:
-    """Yield the stages in order as chains that may be fused, each with its first stage's index."""
+    """Divide stages into chains that may be fused.
+
+    Yield each chain and the index of its first stage.
+    """
     first = 0
     while first < len(segment.stages):
         chain = _chain(segment, first, private)
@@ -113,7 +116,7 @@ def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[S
 
 
 def _can_fuse(stage: Stage) -> TypeGuard[ArrayStage]:
-    """Return whether a stage can make part of its rows from part of its input's rows."""
+    """Return whether a stage can make some rows of its output from some rows of its input."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) not in (LoopNest, SlidingWindow):
         return False
     dense = isinstance(stage.input_layout, DenseInput) and type(stage.output_layout) is Dense
@@ -128,7 +131,7 @@ def _loops(stage: ArrayStage) -> LoopNest | SlidingWindow:
 
 
 def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
-    """Return the rows of the input that some rows of outputs read."""
+    """Return the range of input rows that a stage reads to make a range of output rows."""
     nest = _loops(stage)
     first = rows[0] * nest.y_step - nest.pad_top
     end = (rows[1] - 1) * nest.y_step - nest.pad_top + 1
@@ -137,7 +140,7 @@ def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
 
 
 def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
-    """Return the rows that each stage of a chain has to make, given the rows of the last one."""
+    """Return the rows that each stage of a chain has to make for `rows` of the last one."""
     found = [rows]
     for stage in reversed(chain[1:]):
         found.append(_rows_read(stage, found[-1]))
@@ -145,7 +148,7 @@ def _rows_to_make(chain: Sequence[ArrayStage], rows: _Rows) -> list[_Rows]:
 
 
 def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
-    """Return the stages of each round, in which every fused stage makes some of its rows.
+    """Divide the work of a chain into rounds; return the stages of each, which make some rows.
 
     Empty if a single round suffices, if rounds have too few rows, or if rows consist of padding.
     """
@@ -166,7 +169,7 @@ def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
-    """Return the cycles that a stage of a round keeps EXEC or POST busy, whichever is longer."""
+    """Return the cycles for which a stage keeps EXEC or POST busy, whichever is longer."""
     nest, grid = stage.loop_nest, stage.grid
     vectors = nest.vectors_per_step(grid.rows, grid.width)
     window = as_sliding_window(nest)
@@ -192,7 +195,7 @@ def _map_bytes(chain: Sequence[ArrayStage], rows: _Rows) -> int:
 
 
 def _round_stages(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArrayStage]:
-    """Yield the stages of a chain, reduced to a round that makes rows `made` of the last map."""
+    """Yield the stages of a chain, cut down to what the rows `made` of the last map need."""
     before: _Rows | None = None
     source = ""
     for stage, rows in zip(chain, _rows_to_make(chain, made), strict=True):
@@ -208,7 +211,10 @@ def _round_stages(chain: Sequence[ArrayStage], made: _Rows) -> Iterator[ArraySta
 
 
 def _rows_of_stage(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayStage:
-    """Return the stage that makes some rows from an input with only the rows `made` (None: all)."""
+    """Return a stage cut down to some rows of output; its input has only the rows `made`.
+
+    If `made` is None, the input has all of its rows.
+    """
     nest, height = _loops(stage), rows[1] - rows[0]
     (region,) = stage.regions
     source, above = stage.input_layout, nest.pad_top - rows[0] * nest.y_step

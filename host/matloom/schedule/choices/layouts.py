@@ -55,12 +55,15 @@ class Layout:
         return replace(found, layouts=(*segment.layouts, (self.name, frozenset(tensors))))
 
     def choice(self, scheduled: Scheduled) -> frozenset[str] | None:
-        """Return the tensors of a schedule that should have this layout; None for all possible."""
+        """Return the tensors of a schedule that should have this layout.
+
+        None stands for all tensors that can have it.
+        """
         return self.choose and self.choose(scheduled, _internal_tensors(scheduled.segment))
 
 
 def _internal_tensors(segment: Segment) -> frozenset[str]:
-    """Return the tensors with one producer and one consumer that stay within the segment."""
+    """Return the tensors that one stage of the segment makes and one other stage reads."""
     producers = Counter(stage.output for stage in segment.stages)
     read = Counter(name for stage in segment.stages for name in stage.inputs)
     outer = segment.sources.keys() | segment.results.keys()
@@ -70,7 +73,7 @@ def _internal_tensors(segment: Segment) -> frozenset[str]:
 
 
 def _keep_on_chip(rewrite: _StageRewrite) -> _Rewrite:
-    """Return the rewrite of a segment whose tensors in the new layout must stay on chip."""
+    """Turn a rewrite of stages into one of segments, whose changed tensors must stay on chip."""
 
     def rewrite_segment(
         segment: Segment, allowed: Collection[str]
@@ -88,9 +91,10 @@ def _keep_on_chip(rewrite: _StageRewrite) -> _Rewrite:
 
 
 def _chain_bands(segment: Segment, allowed: Collection[str]) -> tuple[Segment, Collection[str]]:
-    """Return the segment with chains of narrow layers on row bands, and the tensors in bands.
+    """Return the segment with chains of narrow layers on bands of rows, and the tensors in bands.
 
-    `allowed`, the tensors with one consumer, is ignored: those in bands may have several.
+    Such a tensor has the upper and lower half of its rows side by side, as channels. `allowed`, the
+    tensors with one consumer, is ignored: tensors in bands may have several.
     """
     outer = segment.sources.keys() | segment.results.keys() | segment.views.keys()
     inner = {stage.output for stage in segment.stages} - outer - segment.on_chip

@@ -6,9 +6,9 @@ from matloom.schedule.segment import Segment
 
 
 def _widens(segment: Segment, index: int) -> bool:
-    """Return whether a paired-window stage precedes one of at least as many output blocks.
+    """Return whether a stride-2 sliding window precedes a stage with as many output blocks or more.
 
-    The second can start on the first channels while the first makes the others.
+    That stage can start on its first channels while this one makes the others.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
     if stage.is_elementwise or after.is_elementwise or not stage.input_layout.plane_bytes:
@@ -17,7 +17,10 @@ def _widens(segment: Segment, index: int) -> bool:
 
 
 def stages_ending_by_blocks(segment: Segment) -> set[int]:
-    """Return the stages that end with tiles of one block: widening windows and their producers."""
+    """Return the indices of stages whose last tiles have one output block each.
+
+    These are stride-2 sliding windows that do not narrow the channels, and their producers.
+    """
     windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
     read = {name for index in windows for name in segment.stages[index].inputs}
     return windows | {
@@ -26,7 +29,7 @@ def stages_ending_by_blocks(segment: Segment) -> set[int]:
 
 
 def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small map should be tiled by output blocks instead of rows.
+    """Return whether a stage on a small feature map should be tiled by output blocks, not by rows.
 
     It should if tiles of this or of the next stage then wait only for the tile that makes their
     channels, instead of the whole map.
@@ -65,9 +68,9 @@ def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
 
 
 def stages_before_pooling(segment: Segment) -> set[int]:
-    """Return stages that a pooling stage waits for: an element-wise stage and its producer.
+    """Return the indices of stages just before pooling: an element-wise stage and its producer.
 
-    Each POST takes time in proportion to its tile, and pooling has nothing else to do meanwhile.
+    Their tiles should be small, since pooling waits for the POST of the last one.
     """
     stages, found = segment.stages, set[int]()
     for index, stage in enumerate(stages[2:], 2):

@@ -1,4 +1,4 @@
-"""Initial choices for each stage: fastest with plenty of memory, plain, or at random."""
+"""Initial choices for each stage of a search: fastest with much memory, simplest, or random."""
 
 import random
 from dataclasses import replace
@@ -19,12 +19,12 @@ from matloom.schedule.choices.strips import strip_params
 from matloom.schedule.params import (
     UNBOUNDED,
     Candidate,
-    First,
-    Last,
-    Order,
+    FirstTiles,
+    LastTiles,
     Prologue,
+    TileOrder,
     TilingParams,
-    Weights,
+    WeightsLifetime,
 )
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
@@ -35,7 +35,7 @@ _SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
 
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
-    """Return the choices of a candidate that are fastest if memory is plentiful."""
+    """Return a candidate's choices for all stages, which are fastest if memory is plentiful."""
     config = segment.config
     limits: list[TilingParams] = []
     in_blocks = [tiles_by_blocks(segment, index, config) for index in range(len(segment.stages))]
@@ -44,11 +44,11 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     for index, stage in enumerate(segment.stages):
         weights = weights_lifetime(stage, config)
         streamed = candidate.streamed
-        if weights is Weights.ONCE and (
+        if weights is WeightsLifetime.ONCE and (
             _reloads_weights(stage, config) if streamed is None else streamed
         ):
-            weights = Weights.STREAMED
-        small, chunk_bytes = weights is Weights.RESIDENT, preferred
+            weights = WeightsLifetime.STREAMED
+        small, chunk_bytes = weights is WeightsLifetime.RESIDENT, preferred
         waits = waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits_first_tile(segment, index, in_blocks[index - 1])
@@ -63,14 +63,14 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
                 weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=tuning.FIRST_TILE_BYTES if first else UNBOUNDED,
-                tiles=candidate.tiles if first else _least_tiles(segment, index),
+                tiles=candidate.tiles if first else _min_tiles(segment, index),
                 first=candidate.first if first else _first_tile(segment, index, split=split),
                 last=_union(
-                    (Last.CHUNKS, last and (waits or not small)),
-                    (Last.ROWS, last or index in pooled),
-                    (Last.BLOCKS, index in ending),
+                    (LastTiles.CHUNKS, last and (waits or not small)),
+                    (LastTiles.ROWS, last or index in pooled),
+                    (LastTiles.BLOCKS, index in ending),
                 ),
-                order=Order.BY_BLOCKS if in_blocks[index] else Order.BY_ROWS,
+                order=TileOrder.BY_BLOCKS if in_blocks[index] else TileOrder.BY_ROWS,
             )
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
@@ -85,19 +85,19 @@ def _chunk_bytes(segment: Segment) -> int:
     return min(wanted, segment.config.spad_bytes // 8)
 
 
-def _first_tile(segment: Segment, index: int, *, split: bool) -> First:
+def _first_tile(segment: Segment, index: int, *, split: bool) -> FirstTiles:
     """Return the shape of the first tile of stage `index`, which is not the first stage.
 
     `split` says whether the last steps of the tile should be a separate EXEC.
     """
     if not split:
-        return First.WHOLE
-    return First.SPLIT if is_followed(segment, index) else First.SPLIT_LONG
+        return FirstTiles.WHOLE
+    return FirstTiles.SPLIT if is_followed(segment, index) else FirstTiles.SPLIT_LONG
 
 
-def _union(*members: tuple[Last, bool]) -> Last:
-    """Return the union of the requested `Last` flags."""
-    return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
+def _union(*members: tuple[LastTiles, bool]) -> LastTiles:
+    """Return the flags whose condition is true, combined; `members` are pairs of both."""
+    return reduce(or_, (member for member, wanted in members if wanted), LastTiles.EVEN)
 
 
 def addends(segment: Segment) -> frozenset[str]:
@@ -107,7 +107,7 @@ def addends(segment: Segment) -> frozenset[str]:
 
 
 def plain_params(segment: Segment) -> ScheduleParams:
-    """Return the choices of a plain schedule: equal tiles, and weights loaded in chunks."""
+    """Return the choices of the simplest schedule: equal tiles, and weights loaded in chunks."""
     config = segment.config
     size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
@@ -129,12 +129,12 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     for stage in segment.stages:
         limits.append(
             TilingParams(
-                weights=draw.choice(tuple(Weights)),
+                weights=draw.choice(tuple(WeightsLifetime)),
                 chunk_bytes=draw.randint(1, tuning.CHUNK_BYTES),
                 tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
-                first=shape.choice(tuple(First)),
-                last=_union(*((each, sometimes()) for each in Last)),
-                order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
+                first=shape.choice(tuple(FirstTiles)),
+                last=_union(*((each, sometimes()) for each in LastTiles)),
+                order=TileOrder.BY_BLOCKS if sometimes() else TileOrder.BY_ROWS,
                 params_apart=stage.has_params and sometimes(),
             )
         )
@@ -150,18 +150,22 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     return strip_params(segment, found) if share else found
 
 
-def weights_lifetime(stage: Stage, config: Config) -> Weights:
+def weights_lifetime(stage: Stage, config: Config) -> WeightsLifetime:
     """Return how long the weights of a stage can stay on chip."""
     if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
-        return Weights.RESIDENT
-    return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+        return WeightsLifetime.RESIDENT
+    return (
+        WeightsLifetime.ONCE
+        if stage.weight_block_bytes <= config.spad_bytes // 4
+        else WeightsLifetime.STREAMED
+    )
 
 
-def _least_tiles(segment: Segment, index: int) -> int:
-    """Return the minimum number of tiles of an image of a stage other than the first.
+def _min_tiles(segment: Segment, index: int) -> int:
+    """Return the minimum number of tiles per image for stage `index`, which is not the first stage.
 
-    Tiles of an image that POST makes by whole rows leave their sums in the accumulators until the
-    next image is made, so there is room for few.
+    Softmax makes whole rows, and its reader's sums stay in the accumulators until the rows of the
+    next image are made, so with several images there is room for one tile each.
     """
     producer, stage = segment.stages[index - 1 : index + 1]
     if producer.is_softmax and stage.inputs[0] == producer.output and not stage.is_elementwise:

@@ -8,13 +8,13 @@ from typing import Any
 
 from matloom.schedule.params import (
     ORDINARY_START,
-    First,
-    Last,
-    Order,
-    Outside,
+    ExternalTensors,
+    FirstTiles,
+    LastTiles,
     Prologue,
+    TileOrder,
     TilingParams,
-    Weights,
+    WeightsLifetime,
 )
 from matloom.schedule.plan import ScheduleParams
 
@@ -26,13 +26,13 @@ class Choices:
     Members
     -------
     layouts:
-        Alternative layouts in the order in which they are made: the name of each, and the tensors
-        that have it.
+        Alternative layouts of tensors, in the order in which they are applied: the name of each,
+        and the tensors that have it.
     first:
         Choices of the first call, after tightening.
     later:
-        Choices of later calls, which find weights on chip; None if no weights stay. Addresses
-        are those of the first call.
+        Choices of later calls, which find weights on chip; None if no weights stay. Addresses are
+        those of the first call.
     constants:
         Constants of `schedule.tuning` that differ from their defaults, by name.
     """
@@ -116,7 +116,7 @@ def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
         "tile_bytes": limits.tile_bytes,
         "tiles": limits.tiles,
         "first": first.name
-        if isinstance(first, First)
+        if isinstance(first, FirstTiles)
         else [first.rows, first.blocks, first.steps],
         "last": limits.last.value,
         "order": limits.order.name,
@@ -128,18 +128,18 @@ def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
 def _limits_from_json(data: dict[str, Any]) -> TilingParams:
     first = data["first"]
     if isinstance(first, str):
-        shape: First | Prologue = First[first]
+        shape: FirstTiles | Prologue = FirstTiles[first]
     else:
         rows, blocks, steps = map(int, first)
         shape = Prologue(rows=rows, blocks=blocks, steps=steps)
     return TilingParams(
-        weights=Weights[data["weights"]],
+        weights=WeightsLifetime[data["weights"]],
         chunk_bytes=int(data["chunk_bytes"]),
         tile_bytes=int(data["tile_bytes"]),
         tiles=int(data["tiles"]),
         first=shape,
-        last=Last(data["last"]),
-        order=Order[data["order"]],
+        last=LastTiles(data["last"]),
+        order=TileOrder[data["order"]],
         params_apart=bool(data["params_apart"]),
-        outside=Outside(data["outside"]),
+        outside=ExternalTensors(data["outside"]),
     )

@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.machine import Machine
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import waits_for_weights
-from matloom.schedule.params import First, Last, TilingParams, Weights
+from matloom.schedule.params import FirstTiles, LastTiles, TilingParams, WeightsLifetime
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.cutting import chunks
@@ -18,7 +18,7 @@ from matloom.select.stage import ArrayStage, Stage
 
 def weights_fit(plan: Plan, config: Config) -> bool:
     """Return whether the scratchpad could hold all weights at once, ignoring other buffers."""
-    if any(limits.weights is Weights.STREAMED for limits in plan.params.limits):
+    if any(limits.weights is WeightsLifetime.STREAMED for limits in plan.params.limits):
         return False
     sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
     return sum(sizes) <= config.spad_bytes
@@ -30,7 +30,7 @@ def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleP
     Some choices keep parameters and weights in different banks. That avoids conflicts between POST
     and EXEC, which reads weights in most cycles of repeated calls, but takes one more transfer.
     """
-    if any(limits.weights is Weights.STREAMED for limits in params.limits):
+    if any(limits.weights is WeightsLifetime.STREAMED for limits in params.limits):
         return ()
     apart = (
         replace(limits, params_apart=_reads_weights_always(stage, segment.config))
@@ -47,15 +47,15 @@ def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleP
 
 
 def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
-    """Return choices to try for later calls, which find the weights on chip."""
+    """Return choices to try for the later calls, which find the weights of plan `first` on chip."""
     pinned_at = replace(first.params, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
         replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
         for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
     )
     early = tuple(
-        replace(limits, first=First.SPLIT)
-        if limits.first is First.WHOLE and Last.BLOCKS in before.last & limits.last
+        replace(limits, first=FirstTiles.SPLIT)
+        if limits.first is FirstTiles.WHOLE and LastTiles.BLOCKS in before.last & limits.last
         else limits
         for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
     )
@@ -64,31 +64,32 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
     )
 
 
-def keep_part(segment: Segment, params: ScheduleParams, share: float) -> ScheduleParams:
-    """Return choices in which weights that fill a share of the scratchpad stay on chip."""
+def keep_some_weights(segment: Segment, params: ScheduleParams, share: float) -> ScheduleParams:
+    """Return choices under which some weights stay on chip, in a share of the scratchpad."""
     most = chunk_counts(segment, params.limits)
     leaving, partly = resident_chunks(segment, most, chunks_in_share(segment, most, share))
     return replace(params, resident=True, leaving=leaving, partly=partly)
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
-    """Return the number of weight chunks of each stage whose weights may stay, by its index.
+    """Return the number of weight chunks of each stage whose weights may stay on chip.
 
-    The limits of each stage determine its chunks.
+    The key is the index of the stage. `limits` has the limits of each stage, which determine its
+    chunks.
     """
     return {
         # Only stages of the array load weights.
         at: len(chunks(cast(ArrayStage, stage), each, segment.config))
         for at, (stage, each) in enumerate(zip(segment.stages, limits, strict=True))
-        if stage.loads_weights and each.weights is not Weights.STREAMED
+        if stage.loads_weights and each.weights is not WeightsLifetime.STREAMED
     }
 
 
 def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
-    """Return how many chunks of each stage stay so that they fill a share of the scratchpad.
+    """Return how many chunks of each stage to keep on chip, in a share of the scratchpad.
 
-    Stages that use their weights least come first, since less arithmetic hides their LOADs. A stage
-    may keep only some of its chunks.
+    `most` has the number of chunks of each stage. Stages that use their weights least come first,
+    since less arithmetic hides their LOADs. A stage may keep only some of its chunks.
     """
     room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
     for at in sorted(most, key=lambda each: (_weight_uses(segment.stages[each]), -each)):
@@ -115,7 +116,7 @@ def _weight_uses(stage: Stage) -> int:
 
 
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
-    """Return whether EXEC reads weights in most cycles of a stage."""
+    """Return whether EXEC reads weights from the scratchpad in most cycles of a stage."""
     if not stage.loads_weights or not stage.has_params:
         return False
     return (
@@ -124,12 +125,12 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
 
 
 def _hides_results(stage: Stage, machine: Machine) -> bool:
-    """Return whether loading weights takes so long that tiles of fewer blocks cost no time."""
+    """Return whether a stage waits so long for weights that tiles of fewer blocks cost no time."""
     if not waits_for_weights(stage, machine):
         return False
     return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES
 
 
-def _with_blocks(last: Last, enabled: bool) -> Last:
-    """Return the flags with or without `Last.BLOCKS`."""
-    return last | Last.BLOCKS if enabled else last & ~Last.BLOCKS
+def _with_blocks(last: LastTiles, enabled: bool) -> LastTiles:
+    """Return the flags with or without `LastTiles.BLOCKS`."""
+    return last | LastTiles.BLOCKS if enabled else last & ~LastTiles.BLOCKS

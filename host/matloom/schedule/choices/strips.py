@@ -4,25 +4,28 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from matloom.schedule.params import Outside
+from matloom.schedule.params import ExternalTensors
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 from matloom.select.stage import Stage
 
 
-def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> Outside:
-    """Return which tensors of a stage stay in external memory; `NOTHING` if there are no strips."""
+def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> ExternalTensors:
+    """Return which tensors of a stage stay in external memory, so that tiles share strips of rows.
+
+    Return `ExternalTensors.NOTHING` if the choices have no strips.
+    """
     if not params.strips:
-        return Outside.NOTHING
+        return ExternalTensors.NOTHING
     streamed = not params.spilled.isdisjoint(stage.streamed_inputs)
-    found = Outside.INPUT if streamed else Outside.NOTHING
+    found = ExternalTensors.INPUT if streamed else ExternalTensors.NOTHING
     stored = stage.output in params.spilled - segment.followed_tensors
-    return found | (Outside.OUTPUT if stored else Outside.NOTHING)
+    return found | (ExternalTensors.OUTPUT if stored else ExternalTensors.NOTHING)
 
 
 def strip_params(segment: Segment, params: ScheduleParams) -> ScheduleParams:
-    """Return the choices with strips of rows for tensors in external memory."""
+    """Return choices in which tiles share strips of rows of tensors in external memory."""
     params = replace(params, strips=True)
     limits = tuple(
         replace(each, outside=external_tensors(segment, stage, params))
@@ -34,7 +37,10 @@ def strip_params(segment: Segment, params: ScheduleParams) -> ScheduleParams:
 def estimated_ratio(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
 ) -> float:
-    """Return the estimated cycles with shared strips, as a multiple of those without."""
+    """Return the estimated cycles of the tilings `stripped` as a multiple of those of `plain`.
+
+    Tiles in `stripped` share strips of rows of the `spilled` tensors.
+    """
     return _busy_cycles(segment, spilled, stripped) / _busy_cycles(segment, spilled, plain)
 
 

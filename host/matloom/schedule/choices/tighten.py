@@ -8,7 +8,7 @@ from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import first_params, plain_params
 from matloom.schedule.choices.strips import external_tensors
-from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
+from matloom.schedule.params import UNBOUNDED, LastTiles, TilingParams, WeightsLifetime
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
@@ -17,8 +17,11 @@ from matloom.select.stage import Stage
 Widest = Callable[[], ScheduleParams]
 
 
-def widest(segment: Segment, params: ScheduleParams) -> Widest:
-    """Return a function that returns choices with the widest limits, computed on its first call."""
+def widest_choices(segment: Segment, params: ScheduleParams) -> Widest:
+    """Return a function without arguments that returns the choices with the widest limits.
+
+    These are computed at the first call.
+    """
 
     @cache
     def choices() -> ScheduleParams:
@@ -34,8 +37,8 @@ def store_one_by_one(
 ) -> ScheduleParams | None:
     """Return choices in which some stages store the results of each tile separately.
 
-    These are the stages that held results of several tiles, for a joint STORE, where a buffer found
-    no room; None if there are none. No other choice changes, since the plan may then fit.
+    These stages held results of several tiles, for a joint STORE, at the slot where a buffer found
+    no room. Return None if there are none. No other choice changes, since the plan may then fit.
     """
     joint = frozenset[int]().union(*(each.joint for each in failures))
     return replace(params, one_by_one=params.one_by_one | joint) if joint else None
@@ -51,7 +54,7 @@ def tighten_failed(
 
     Choices that affect all stages are changed one at a time. Among stages that share tensors on
     chip, only the first that failed is tightened, since that may free enough memory for the others.
-    `widest_limits` are the `widest` limits of the choices that were tried first.
+    `widest_limits` are the `widest_choices` of the choices that were tried first.
     """
     tighter, settled = params, set[int]()
     for full in failures:
@@ -95,8 +98,8 @@ def _tighten(
         return _spill(segment, params, failure, widest_limits)
     block_bytes = stage.block_bytes
     if failure.kind == "weights":
-        if limits.weights is Weights.RESIDENT:
-            return _limit(params, number, replace(limits, weights=Weights.ONCE))
+        if limits.weights is WeightsLifetime.RESIDENT:
+            return _limit(params, number, replace(limits, weights=WeightsLifetime.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
             return _limit(params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < UNBOUNDED
@@ -113,11 +116,16 @@ def _tighten(
 def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
-    """Return choices with a stage's next smaller bounds, however slow; None if none is left."""
+    """Halve a limit of a stage, or reload its weights more often, however slow that makes it.
+
+    Return None if all limits are at their minimum.
+    """
     limits, block_bytes = params.limits[failure.stage], stage.block_bytes
     smaller = []
-    if block_bytes and limits.weights is not Weights.STREAMED:
-        after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
+    if block_bytes and limits.weights is not WeightsLifetime.STREAMED:
+        after = (
+            WeightsLifetime.STREAMED if limits.chunk_bytes <= block_bytes else WeightsLifetime.ONCE
+        )
         if after is not limits.weights:
             smaller.append(replace(limits, weights=after))
     if block_bytes and limits.chunk_bytes > stage.weight_tile_bytes:
@@ -135,7 +143,7 @@ def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     The last tile shares a bank with the reads of the next stage, so it should be short.
     """
     limits = tuple(
-        replace(limit, last=limit.last | Last.ROWS)
+        replace(limit, last=limit.last | LastTiles.ROWS)
         if any(stage.is_elementwise for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(params.limits)
@@ -149,9 +157,9 @@ def _spill(
     failure: OutOfScratchpad,
     widest_limits: Widest,
 ) -> ScheduleParams | None:
-    """Return choices that spill the largest tensor live at the stage, and all that never fit.
+    """Return choices that keep the largest tensor that is live at the failed stage off the chip.
 
-    None if no live tensor may be spilled.
+    Tensors larger than the scratchpad leave it, too. Return None if no live tensor may do so.
     """
     for name in _live_tensors(segment, _live_ranges(segment), failure.stage):
         if _can_spill(segment, params, name):
@@ -170,7 +178,8 @@ def _can_spill(segment: Segment, params: ScheduleParams, name: str) -> bool:
 def _oversized_tensors(segment: Segment, config: Config) -> list[str]:
     """Return the tensors that are larger than the scratchpad.
 
-    They are spilled together: one plan for each would be slow on a large network.
+    All are moved to external memory at once, since a plan for each would be slow on a large
+    network.
     """
     used = {name for stage in segment.stages for name in (stage.output, *stage.inputs)}
     return [name for name in used if segment.sizes[name] > config.spad_bytes]
@@ -188,7 +197,7 @@ def _spill_tensor(
         if name == stage.output or name in stage.inputs:
             limits = widest.limits[index]
             tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
-            if limits.weights is Weights.STREAMED:
+            if limits.weights is WeightsLifetime.STREAMED:
                 # Weights are reloaded for each tile.
                 tile_bytes = config.spad_bytes // 2
             limits = replace(
@@ -214,7 +223,10 @@ def _live_tensors(segment: Segment, ranges: dict[str, range], index: int) -> lis
 
 
 def _live_ranges(segment: Segment) -> dict[str, range]:
-    """Return the range of stages that need each tensor; it begins at -1 for sources."""
+    """Return the stages from the producer of each tensor to its last reader, as a range.
+
+    It begins at -1 for tensors that exist before the segment.
+    """
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for number, stage in enumerate(segment.stages):
@@ -229,7 +241,7 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
 
 
 def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
-    """Return the range of stages whose buffers may be live together with those of a stage."""
+    """Return the stages whose buffers may be on chip at the same time as those of `index`."""
     ranges = _live_ranges(segment)
     shared = [
         ranges[name] for name in _live_tensors(segment, ranges, index) if name not in params.spilled
@@ -240,5 +252,5 @@ def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
 
 
 def _global_choices(params: ScheduleParams) -> ScheduleParams:
-    """Return the choices that affect all stages."""
+    """Return the choices without those that concern a single stage or tensor."""
     return replace(params, limits=(), spilled=frozenset())

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
-from matloom.schedule.params import First, Last, Outside, TilingParams
+from matloom.schedule.params import ExternalTensors, FirstTiles, LastTiles, TilingParams
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.array import ArrayTiling
@@ -17,10 +17,10 @@ from matloom.select.stage import ArrayStage
 def turn_taking_limits(
     producer: ArrayStage, first: TilingParams, second: TilingParams
 ) -> tuple[TilingParams, TilingParams]:
-    """Return the limits of a stage and of its reader with which they take turns.
+    """Return the limits on tiles of two stages that alternate, for the first stage and its reader.
 
-    A turn has as many rows as `tile_bytes` allows for the producer's input, and half of it for its
-    output.
+    Each time, the first makes as many rows as fit `tile_bytes` with their input, and half of it
+    with their output.
     """
     nest, in_row_bytes = producer.loop_nest, producer.input_layout.row_bytes
     halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
@@ -28,11 +28,15 @@ def turn_taking_limits(
     most = min((first.tile_bytes - halo) // reads, first.tile_bytes // 2 // producer.grid.row_bytes)
     turns = -(-producer.grid.rows // min(max(1, most), producer.grid.rows))
     rows = -(-producer.grid.rows // turns)
-    outside = first.outside & ~Outside.OUTPUT
-    begin = First.WHOLE if second.splits else second.first
+    outside = first.outside & ~ExternalTensors.OUTPUT
+    begin = FirstTiles.WHOLE if second.splits else second.first
     return (
-        replace(first, first=First.WHOLE, last=Last.EVEN, outside=outside, turn_rows=rows),
-        replace(second, first=begin, outside=second.outside & ~Outside.INPUT, turn_rows=rows),
+        replace(
+            first, first=FirstTiles.WHOLE, last=LastTiles.EVEN, outside=outside, turn_rows=rows
+        ),
+        replace(
+            second, first=begin, outside=second.outside & ~ExternalTensors.INPUT, turn_rows=rows
+        ),
     )
 
 
@@ -42,10 +46,11 @@ def saved_cycles(
     turns: tuple[Tiling, Tiling],
     apart: tuple[Tiling, Tiling],
 ) -> float:
-    """Return the estimated cycles that two stages save by taking turns; 0 if they do not.
+    """Return the estimated cycles that two stages save by alternating; 0 if they do not.
 
-    `turns` and `apart` are the tilings of both, with turns and without. Turns let arithmetic hide
-    the transfers of both stages, but those of few rows load more rows twice.
+    `turns` has the tilings of both if they alternate, `apart` the tilings if they do not. In
+    alternation, arithmetic hides the transfers of both stages; but with few rows at a time, more
+    rows are loaded twice.
     """
     if not (turns[0].tiles_of_strip and turns[1].tiles_of_strip):
         return 0
@@ -69,8 +74,8 @@ def saved_cycles(
 
 
 def _total_bytes(ranges: Iterable[InputRange]) -> int:
-    """Return the total size in bytes of ranges that tiles read one after another.
+    """Return the total size in bytes of the ranges that tiles load one after another.
 
-    A range that repeats counts once.
+    A range that equals the one before it is not loaded again.
     """
     return sum(each.size for each, _same in itertools.groupby(ranges))

@@ -5,7 +5,7 @@ from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling.sequence import Slot
-from matloom.schedule.tiling.tile_reads import Staged
+from matloom.schedule.tiling.tile_reads import StagedResult
 from matloom.select.layout.dense import LONGEST_ROW
 
 
@@ -131,7 +131,7 @@ class Stores:
             mark = timestamp if part is parts[-1] else 0
             self._store_part(name, part, address + part.offset, mark)
 
-    def _store_part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
+    def _store_part(self, name: str, part: StagedResult, address: int, timestamp: int) -> None:
         """Store a staged part from an address on chip to its position in the tensor.
 
         The last STORE gets `timestamp`.

@@ -1,4 +1,4 @@
-"""Allocates scratchpad addresses to buffers that are live over intervals of slots."""
+"""Allocates scratchpad addresses to buffers that are live over intervals of schedule slots."""
 
 import itertools
 import random
@@ -40,7 +40,7 @@ def _split_gaps(
 
 
 class Allocator:
-    """Address range in which buffers are placed for inclusive intervals of slots.
+    """Range of addresses in which buffers are placed, each for an inclusive interval of slots.
 
     With `avoid_conflicts`, buffers that are read at the same time prefer different banks, because a
     bank serves one read and one write per cycle; without it, buffers are packed tightly. With a
@@ -73,10 +73,7 @@ class Allocator:
         return sorted(self._live.overlapping(first, last))
 
     def focus(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Like `alive`, but also cache the result for the next placements within these slots.
-
-        The slots are those from `first` to `last`.
-        """
+        """Like `alive`, but cache the result, for placements in these slots until `unfocus`."""
         placed = self.alive(first, last)
         self._window = (
             SlotWindow(first, last, list(placed)) if len(placed) <= _FEW_BUFFERS else None
@@ -132,9 +129,9 @@ class Allocator:
         return found
 
     def _at_banks(self, size: int, low: int, top: int, high: int, align: int) -> list[int]:
-        """Return the candidate addresses, from `low` to `top`, in a gap that spans several banks.
+        """Return candidate addresses in a gap that spans several banks: ends of it and of banks.
 
-        `high` is the end of the gap; addresses are multiples of `align`.
+        Addresses are multiples of `align` from `low` to `top`; `high` is the end of the gap.
         """
         candidates = {low, top}
         for bank in self._banks(low, high):
@@ -178,8 +175,8 @@ class Allocator:
     ) -> PlacedBuffer | None:
         """Place a buffer from the earliest slot in `first_slots` at which there is room.
 
-        `rest` prefers bytes that were free for that many slots before, and reserves these slots
-        too. Returns None if no slot has room.
+        `rest` prefers bytes that were free for that many slots before, and reserves them for these
+        slots, too. Returns None if there is room from no slot.
         """
         first, align = first_slots.start, max(self._align, boundary)
         quiet = max(0, first - rest)

@@ -7,8 +7,8 @@ from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.memory.early_fills import early_fills
 from matloom.schedule.memory.ranges import Held, RangesOnChip
-from matloom.schedule.memory.sharing import share
-from matloom.schedule.params import Weights
+from matloom.schedule.memory.sharing import share_buffers
+from matloom.schedule.params import WeightsLifetime
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import Sequence, Slot
@@ -58,7 +58,7 @@ def tensor_buffers_of(
                     last_read=last_read.get(name, last[name]),
                     boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
-    return tensor_buffers, share(segment, params, sequence, tilings, tensor_buffers)
+    return tensor_buffers, share_buffers(segment, params, sequence, tilings, tensor_buffers)
 
 
 def _last_read_slot(slots: int, array: list[int], slot_index: int) -> int:
@@ -74,7 +74,7 @@ def _last_read_slot(slots: int, array: list[int], slot_index: int) -> int:
 
 
 class Builder:
-    """Collects the buffers and LOADs of a plan, slot by slot."""
+    """Collects the buffers and LOADs of a plan, one slot after another."""
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
@@ -94,7 +94,7 @@ class Builder:
         plan.early_fills = early_fills(segment, plan)
 
     def add(self, slot_index: int, slot: Slot) -> None:
-        """Record the buffers that a slot needs."""
+        """Record the buffers and LOADs that the tile of a slot needs."""
         index, tile = slot.stage, slot.number
         stage, cut = self.segment.stages[index], self._tilings[index]
         for early in self.plan.early_fills.get(slot_index, ()):
@@ -123,7 +123,7 @@ class Builder:
         """Record the buffer of results that are stored in external memory tile by tile."""
         cut, together = self._tilings[slot.stage], self.plan.stored_together(slot)
         held = self.plan.input_ranges.get((slot_index, addend)) if addend is not None else None
-        if held is not None and held[1].size == cut.made_bytes[slot.number]:
+        if held is not None and held[1].size == cut.output_bytes[slot.number]:
             # The results overwrite their addend, which has the same layout.
             self.plan.stagings[slot_index] = held[0]
             self.plan.stagings[slot_index].last = slot_index + 1
@@ -133,7 +133,7 @@ class Builder:
             self.plan.stagings[slot_index] = staging = self._staged[key]
             staging.last = slot_index + 1
             return
-        output_bytes = sum(cut.made_bytes[tile] for tile in together if cut.completes[tile])
+        output_bytes = sum(cut.output_bytes[tile] for tile in together if cut.completes[tile])
         staging = Buffer(output_bytes, slot_index, slot_index + 1, slot.stage)
         self.plan.stagings[slot_index] = self._staged[key] = staging
         name = self.segment.stages[slot.stage].output
@@ -160,9 +160,9 @@ class Builder:
         if chunk is None:
             return
         limits = self.plan.params.limits[index]
-        again = limits.weights is Weights.STREAMED and self._latest.get(index) != chunk
+        again = limits.weights is WeightsLifetime.STREAMED and self._latest.get(index) != chunk
         self._latest[index] = chunk
-        size, part = cut.chunk_bytes[chunk], cut.first_bytes(slot.number)
+        size, part = cut.chunk_bytes[chunk], cut.first_weight_bytes(slot.number)
         buffer = self._chunk_buffer(slot_index, index, chunk, size, again=again, part=part)
         self.plan.weights[slot_index] = buffer
         if limits.params_apart and cut.completes[slot.number]:
@@ -171,10 +171,11 @@ class Builder:
             )
 
     def _is_placed_apart(self, index: int) -> bool:
-        """Return whether the table of a stage lies with weights, far from maps.
+        """Return whether the table of a stage is placed near weights, far from feature maps.
 
         POST reads a table in every cycle, unless there is one for each lane, and would wait for an
-        EXEC that reads its bank. If maps leave the chip, they get all the space.
+        EXEC that reads the same bank. If maps are in external memory, their tiles get all the
+        space.
         """
         table = self.segment.stages[index].table
         return table is not None and table.ndim == 1 and not self.plan.params.spilled
@@ -189,9 +190,10 @@ class Builder:
         again: bool = False,
         part: int | None = None,
     ) -> Buffer:
-        """Return the buffer of a chunk; load it on first use, or again when requested.
+        """Return the buffer of a weight chunk, and add a LOAD when it is used first.
 
-        If only a `part` of the bytes is needed now, the others are loaded later.
+        With `again`, the chunk gets a new buffer and another LOAD. If only the first `part` bytes
+        are needed now, the others are loaded later.
         """
         key = (index, chunk)
         params, held = self.plan.params, self._chunk.get(key)
@@ -216,14 +218,17 @@ class Builder:
         return held
 
     def close(self) -> None:
-        """Keep a prologue's weights to its end, so that none of its LOADs waits for an EXEC."""
+        """Finish the plan: keep the weights of prologue tiles until the last of these tiles.
+
+        So no LOAD of the prologue has to wait for an EXEC that uses the same bytes.
+        """
         slots = [number for number, slot in enumerate(self.plan.slots) if slot.tile.prologue_sums]
         for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
             assert buffer is not None
             buffer.last = max(buffer.last, slots[-1])
 
     def _load_panel(self, slot_index: int, name: str, slot: Slot, panel: Panel) -> None:
-        """Load the input bytes that this panel adds to those of earlier panels."""
+        """Add a LOAD for the rows of a panel (a part of the reduction) that are not yet on chip."""
         cut = self.plan.tilings[slot.stage]
         done = self._prologue_loaded.get((name, panel.first_step), 0)
         if name not in self._loaded or panel.end_row <= done:
@@ -260,7 +265,10 @@ class Builder:
         self.plan.input_ranges[slot_index, name] = held
 
     def _load_range(self, slot_index: int, slot: Slot, name: str, part: InputRange) -> Held:
-        """Load a part of a tensor for the tile of a slot, and for others that read the same."""
+        """Add a buffer and a LOAD for a part of a tensor, for all tiles of a stage that read it.
+
+        Return the buffer and the part.
+        """
         buffer = Buffer(part.size, slot_index, slot_index, slot.stage)
         self.transient.append(("input tile", buffer))
         load = Load(
@@ -280,7 +288,7 @@ class Builder:
         """Return the earliest slot before which a LOAD for a tile may be issued.
 
         Only a few parts of an input may be on chip for array tiles, because more would take space
-        from the results. LOADs for element-wise tiles have no limit, and the result is 0.
+        from the results. LOADs for element-wise tiles have no such limit; the result is 0.
         """
         if isinstance(slot.tile, VectorTile):
             return 0

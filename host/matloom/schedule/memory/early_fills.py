@@ -1,4 +1,7 @@
-"""Chooses the tile before which POST fills tables of exponentials, and of sums of results."""
+"""Chooses tiles before which POST fills lookup tables, early enough that EXEC hides the time.
+
+This concerns the tables of exponentials, and those for sums of results.
+"""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Source
@@ -10,10 +13,11 @@ from matloom.select.stage import Stage
 
 
 def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
-    """Return, by slot, the stages whose tables are filled before that slot's tile.
+    """Return the stages whose tables are filled before the tile of a slot, by slot.
 
-    The tiles between this slot and the first tile of the stage hide the fill. There are as many as
-    that takes, or fewer if the plan begins later or an earlier stage uses the same table.
+    The fill overlaps with the tiles from this slot to the first tile of the stage. These are as
+    many as the fill takes, or fewer if the plan begins later or an earlier stage uses the same
+    table.
     """
     firsts: dict[int, int] = {}
     for number, slot in enumerate(plan.slots):
@@ -37,9 +41,12 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
 
 
 def _hides_fill(segment: Segment, plan: Plan, slot_index: int, fill: int) -> bool:
-    """Return whether EXEC of a tile takes longer than POST of the previous tile and a fill."""
+    """Return whether EXEC of a tile takes longer than the previous tile's POST and a table fill.
+
+    `fill` is the duration of the fill in cycles.
+    """
     slot, before = plan.slots[slot_index], plan.slots[max(0, slot_index - 1)]
-    vectors = plan.tilings[before.stage].made_bytes[before.number] // segment.config.columns
+    vectors = plan.tilings[before.stage].output_bytes[before.number] // segment.config.columns
     return plan.tilings[slot.stage].cycles[slot.number] > vectors + fill
 
 

@@ -44,7 +44,10 @@ def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
 
 
 def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tuple[int, int], int]:
-    """Append weights, parameters and tables to an image; return the offset of each chunk."""
+    """Append weights, parameters and tables to an image; return each chunk's offset there.
+
+    The key is the index of the stage and the number of its chunk.
+    """
     offsets = {}
     for index, stage in enumerate(segment.stages):
         if stage.table is not None:

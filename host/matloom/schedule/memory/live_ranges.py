@@ -26,7 +26,7 @@ class PlacedBuffer(NamedTuple):
 
 
 class LiveRanges:
-    """Index of buffers by live range, to find those that overlap an interval of slots.
+    """Index of placed buffers that finds those that are live in an interval of slots.
 
     A buffer that is live for at most ``2**level`` slots is listed in the one or two buckets of that
     many slots that it overlaps. The cost of a search therefore depends neither on the length of
@@ -80,7 +80,7 @@ class LiveRanges:
 
 
 class SlotWindow:
-    """Buffers live within a range of slots, by address, for many queries about these slots."""
+    """Buffers live within a range of slots, in order of address, for many queries about it."""
 
     def __init__(self, first: int, last: int, placed: list[PlacedBuffer]) -> None:
         self.first, self.last, self.placed = first, last, placed

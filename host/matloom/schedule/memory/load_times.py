@@ -53,7 +53,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
 
 
 def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
-    """Return the cycles of each LOAD: `moved`, or more if the LOAD converts a layout."""
+    """Return the cycles of each LOAD: those in `moved`, or more if it changes a data layout."""
     machine, found = segment.machine, list(moved)
     converting = {
         stage.inputs[0]: stage.input_layout
@@ -69,7 +69,10 @@ def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
 
 
 def _move_after_stores(segment: Segment, plan: Plan) -> None:
-    """Move LOADs of stored tensors after the slots that make their bytes, and keep the order."""
+    """Issue LOADs of a tensor only after the slots whose STOREs write these bytes.
+
+    LOADs stay in order.
+    """
     written: dict[str, list[int]] = {}
     complete: dict[str, list[int]] = {}
     names = [stage.output for stage in segment.stages]

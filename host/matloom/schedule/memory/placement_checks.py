@@ -19,7 +19,7 @@ def oversized_stages(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
             for tensor_buffer in tensor_buffers
             if tensor_buffer.first <= begin and end <= tensor_buffer.last
         )
-        needs = plan.tilings[index].most_bytes(tiled_inputs, staged=staged)
+        needs = plan.tilings[index].max_tile_bytes(tiled_inputs, staged=staged)
         for kind, size in zip(kinds, needs, strict=True):
             if others + size > segment.config.spad_bytes:
                 failures.append(OutOfScratchpad(slot=begin, stage=index, kind=kind, size=size))

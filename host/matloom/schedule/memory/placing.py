@@ -1,4 +1,7 @@
-"""Assigns addresses to the buffers of tiles slot by slot, and reuses those of repeated groups."""
+"""Assigns addresses to the buffers of tiles slot by slot.
+
+A group of buffers that repeats an earlier group gets the same addresses.
+"""
 
 import itertools
 from bisect import bisect_right
@@ -35,18 +38,21 @@ _Placements = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
-    """Assign addresses to tensors, largest first; return the first failure, or an empty list."""
+    """Assign addresses to tensors, largest first; stop at the first that does not fit.
+
+    Return this failure in a list, or an empty list.
+    """
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         if not _try_place(buffer, allocator, high=False):
-            return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
+            return [OutOfScratchpad.for_buffer(buffer, buffer.first, "tensor")]
     return []
 
 
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator
 ) -> OutOfScratchpad | None:
-    """Place the weights that stay on chip; return the first that does not fit, None if all do.
+    """Place the weights that stay on chip between calls; return the first failure, or None.
 
     `transient` has the buffers of tiles and weights, each with its kind. Other buffers may use the
     bytes of these weights until the first LOAD of the weights.
@@ -55,7 +61,7 @@ def place_pinned(
         if buffer.pinned and plan.params.pinned_at is None:
             _keep_to_end(buffer, plan)
             if not _try_place(buffer, allocator, high=True):
-                return OutOfScratchpad.of(buffer, buffer.first, "weights")
+                return OutOfScratchpad.for_buffer(buffer, buffer.first, "weights")
     return None
 
 
@@ -132,7 +138,7 @@ def place_others(
 
 
 def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
-    """Yield groups of buffers, to be placed one group after another.
+    """Divide buffers into groups, to be placed one group after another.
 
     There is one group of all buffers; with `results_first`, one of the results of tiles, and one of
     the others.
@@ -145,7 +151,7 @@ def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
-    """Yield the slots at which a group begins: with another stage, or with other rows of it."""
+    """Yield the slots at which another stage begins, or other rows of the same stage."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row
@@ -174,7 +180,7 @@ class _Placing:
         self.failures: dict[int, OutOfScratchpad] = {}
 
     def place(self, group: list[_Item]) -> None:
-        """Place the buffers of a group, unless their stages have all failed."""
+        """Place a group of buffers, except those of stages that have failed already."""
         if self.failures and all(buffer.stage in self.failures for _kind, buffer, _load in group):
             return
         _kind, buffer, _load = group[0]
@@ -227,7 +233,7 @@ class _Placing:
     def _neighbours(
         alive: list[PlacedBuffer], base: int, slots: range
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the buffers in `alive` that are live at a range of slots.
+        """Return the buffers in `alive` that are live in a range of slots, as tuples to compare.
 
         Their slots are counted from slot `base`.
         """
@@ -242,7 +248,7 @@ class _Placing:
     def _search(
         self, group: list[_Item], requirements: list[_Requirements], base: int
     ) -> _Placements:
-        """Search for an address of each buffer, and return the places."""
+        """Search for an address of each buffer of a group; return the addresses and live ranges."""
         places: _Placements = []
         for item, want in zip(group, requirements, strict=True):
             if item[1].stage in self.failures:
@@ -269,7 +275,7 @@ class _Placing:
         placements: _Placements,
         base: int,
     ) -> None:
-        """Place each buffer at the address of its counterpart in an earlier group."""
+        """Place each buffer of a group at the address of its counterpart in an earlier group."""
         self._space.unfocus()
         for item, place in zip(group, placements, strict=True):
             if item[1].stage in self.failures:
@@ -283,7 +289,7 @@ class _Placing:
         kind, buffer, load = item
         if placed is None:
             use = buffer.first if load is None else load.use
-            self.failures[buffer.stage] = OutOfScratchpad.of(buffer, use, kind)
+            self.failures[buffer.stage] = OutOfScratchpad.for_buffer(buffer, use, kind)
             return
         buffer.address, buffer.first = placed.start, max(placed.first, buffer.first)
         if load is not None:
@@ -291,7 +297,7 @@ class _Placing:
 
 
 def _shift(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
-    """Return a placed buffer moved by some slots."""
+    """Return a placed buffer with its live range moved by a number of slots."""
     start, end, first, last, reads, high = placed
     return PlacedBuffer(
         start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high

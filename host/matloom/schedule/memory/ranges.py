@@ -1,4 +1,4 @@
-"""Parts of spilled tensors that are on chip for the tiles that read them."""
+"""Keeps track of the parts of spilled tensors that are on chip for the tiles that read them."""
 
 from collections.abc import Collection
 
@@ -12,9 +12,9 @@ Held = tuple[Buffer, InputRange]
 class RangesOnChip:
     """The parts of tensors that tiles have loaded, or made for the next stage.
 
-    `in_turns` are the stages that hand over some rows at a time. All parts that such a stage loads
-    are remembered, because its reader may be several turns behind; of other stages, only the latest
-    part is.
+    `in_turns` are the stages that alternate with their reader, some rows at a time. All parts that
+    such a stage loads are remembered, because its reader may be several parts behind; for other
+    stages, only the latest part is.
     """
 
     def __init__(self, in_turns: Collection[int]):
@@ -27,7 +27,7 @@ class RangesOnChip:
         self._made.setdefault(name, []).append((buffer, made))
 
     def load(self, stage: int, name: str, part: InputRange, buffer: Buffer) -> Held:
-        """Record what a LOAD brings for tiles of a stage, and return it."""
+        """Record the part of a tensor that a LOAD brings to a buffer for a stage; return both."""
         parts = self._loaded.setdefault((stage, name), [])
         if stage not in self._in_turns:
             parts.clear()
@@ -35,9 +35,9 @@ class RangesOnChip:
         return parts[-1]
 
     def find(self, stage: int, name: str, wanted: InputRange) -> Held | None:
-        """Return the buffer and range that hold a part for a tile; None if it must be loaded.
+        """Return the buffer and range that contain a part of a tensor; None if it must be loaded.
 
-        Stages that take turns share the parts that both read.
+        A stage finds also what the stage before loaded, if both alternate.
         """
         if name in self._made:
             latest = reversed(self._made[name])
@@ -52,5 +52,5 @@ class RangesOnChip:
 
 
 def _contains(part: InputRange, wanted: InputRange) -> bool:
-    """Return whether a part is one run of bytes and contains another part."""
+    """Return whether a part is one run of contiguous bytes and contains another part."""
     return part.rows == 1 and part.start <= wanted.start and wanted.end <= part.end

@@ -1,4 +1,4 @@
-"""Tensors that share a buffer: results written over an input that nothing reads again."""
+"""Finds tensors that can share a buffer: results that overwrite an input after its last use."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,9 @@ from matloom.select.layout.dense import Dense, DenseInput
 
 
 def lead_bytes(tiling: ArrayTiling) -> int:
-    """Return by how many bytes a dense output must begin before the input that it overwrites.
+    """Return by how many bytes a result must begin before the input that it overwrites.
 
-    A tile then writes nothing that a later one reads.
+    Then no tile overwrites bytes that a later tile reads.
     """
     layout, grid = tiling.stage.output_layout, tiling.stage.grid
     ends = (
@@ -29,16 +29,17 @@ def lead_bytes(tiling: ArrayTiling) -> int:
     return max([0, *(end - start for end, start in pairs)])
 
 
-def share(
+def share_buffers(
     segment: Segment,
     params: ScheduleParams,
     order: Order,
     tilings: Sequence[Tiling],
     buffers: dict[str, Buffer],
 ) -> dict[str, int]:
-    """Let results share the buffers of inputs, as the choices allow; return offsets of tensors.
+    """Let results share the buffers of inputs, as the choices allow.
 
-    `buffers` is changed in place: tensors that share bytes have the same buffer.
+    Return the offset of each such tensor in its buffer. `buffers` is changed in place: tensors that
+    share bytes have the same buffer.
     """
     sharing = _Sharing(segment, order.spans, buffers)
     for index, stage in enumerate(segment.stages):
@@ -111,7 +112,7 @@ class _Sharing:
 
     @staticmethod
     def _overwritable_inputs(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
-        """Yield inputs that results may overwrite, and how many bytes earlier the results begin."""
+        """Yield each input that results may overwrite, and how many bytes before it they begin."""
         stage = tiling.stage
         if stage.addend is not None:
             yield stage.addend, 0
@@ -119,7 +120,7 @@ class _Sharing:
             yield stage.inputs[0], lead_bytes(tiling)
 
     def _is_last_reader(self, name: str, index: int) -> bool:
-        """Return whether the buffer of an input of a stage is free once the stage has read it."""
+        """Return whether no other stage reads an input, or the tensors in its buffer, any more."""
         stage, begin = self._segment.stages[index], self._spans[index][0]
         if name not in self._buffers or name in self._segment.results:
             return False
@@ -142,7 +143,7 @@ class _Sharing:
             self.offsets |= {each: self.offsets.get(each, 0) + missing for each in together}
 
     def _last_read(self, names: Sequence[str], index: int) -> int:
-        """Return the last slot at which other stages read some tensors."""
+        """Return the last slot at which a stage other than `index` reads one of these tensors."""
         return max(
             (
                 self._spans[number][1]

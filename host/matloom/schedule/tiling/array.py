@@ -9,13 +9,13 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.cost import exec_cycles
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import TilingParams, WeightsLifetime
 from matloom.schedule.tiling.array_ranges import addend_range, shares_channels, tile_range
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
 from matloom.schedule.tiling.joint_stores import JointStores, stored_together, tiles_by_strip
 from matloom.schedule.tiling.split_k import unfinished_sums
-from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, StagedResult
 from matloom.schedule.tiling.tiles import ArrayTile, input_box, walked_steps
 from matloom.select.layout.base import Write
 from matloom.select.stage import ArrayStage
@@ -29,10 +29,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     """Tiles and weight chunks of an array stage."""
 
     @classmethod
-    def of(
+    def from_limits(
         cls, stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
     ) -> "ArrayTiling":
-        """Return the tiling of a stage under limits; a seed draws it at random."""
+        """Cut a stage into tiles within `limits`, at random if there is a seed."""
         return cls(
             stage=stage,
             limits=limits,
@@ -61,16 +61,25 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of the first input that each tile reads: of all steps if the bytes fit its limit."""
+        """Part of the first input that each tile reads.
+
+        A tile with some of the reduction steps gets the part for all steps, if that fits its limit.
+        """
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property
     def addend_ranges(self) -> list[InputRange | None]:
-        """Part of the second input that each tile adds to its sums; None without its channels."""
+        """Part of the second input that each tile adds to its sums.
+
+        None if the second input does not have the tile's channels.
+        """
         return [addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the range of the first input, and of an addend if the tile completes its sums."""
+        """Yield the name and the part of each input that a tile reads.
+
+        It reads the first input and, if it completes its sums, the tensor that is added to them.
+        """
         yield self.stage.inputs[0], self.input_ranges[number]
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
@@ -80,7 +89,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
                 yield addend, part
 
     @cached_property
-    def made_bytes(self) -> list[int]:
+    def output_bytes(self) -> list[int]:
         """Number of bytes of output that each tile writes."""
         grid, limbs = self.stage.grid, self.stage.output_layout.limbs
         return [limbs * tile.positions * grid.bytes_in(tile) for tile in self.tiles]
@@ -93,23 +102,29 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def pending(self) -> list[bool]:
-        """Whether accumulators hold sums of unfinished tiles after each tile."""
+        """Whether the accumulators hold unfinished sums after each tile."""
         return unfinished_sums(self.tiles, self.completes)
 
     @cached_property
     def finished(self) -> list[int]:
-        """Number of leading output bytes complete after each tile; 0 if its rows are unfinished."""
+        """Number of leading output bytes that are complete after each tile, or 0.
+
+        It is 0 after a tile that does not complete its sums.
+        """
         pairs = zip(self.tiles, self.completes, strict=True)
         return [self._complete_bytes(tile) if complete else 0 for tile, complete in pairs]
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
-        """Output byte at which each tile ends; empty unless each makes the next run of bytes."""
+        """Output byte at which each tile ends, if tiles make the output in the order of its bytes.
+
+        Empty if any tile makes other bytes than those after the previous tile's.
+        """
         grid, layout = self.stage.grid, self.stage.output_layout
         if not (layout.contiguous and layout.limbs == 1 and all(self.completes)):
             return ()
         end, ends = 0, []
-        for tile, size in zip(self.tiles, self.made_bytes, strict=True):
+        for tile, size in zip(self.tiles, self.output_bytes, strict=True):
             begins = layout.byte(tile.image, tile.first_row, tile.first_x, tile.first_block) == end
             one_run = tile.height == 1 or tile.end_x - tile.first_x == grid.width
             whole = tile.end_block - tile.first_block == grid.blocks
@@ -121,7 +136,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def tiles_of_strip(self) -> list[range]:
-        """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
+        """For each tile, the range of tiles in the same strip of output rows.
+
+        Empty if tiles have no strips, or if some do not complete their sums.
+        """
         return tiles_by_strip(self.tiles) if all(self.completes) else []
 
     def strip_start_byte(self, number: int) -> int:
@@ -140,7 +158,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Size in bytes of each chunk: weight tiles, and parameters with the last steps."""
+        """Size in bytes of each chunk of weights, with its parameters if it has the last steps."""
         stage = self.stage
         sizes = []
         for chunk in self.chunks:
@@ -154,9 +172,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return sizes
 
     def chunk_data(self, number: int) -> bytes:
-        """Return the bytes of a chunk: weights, block by block, then the parameters of its blocks.
+        """Return the bytes of a chunk: its weight tiles, output block by output block.
 
-        The chunk with the last steps also has the parameters, unless they are loaded separately.
+        A chunk with the last steps ends with the parameters of its blocks, unless parameters are
+        loaded separately.
         """
         stage, chunk = self.stage, self.chunks[number]
         first, end = chunk.first_block, chunk.end_block
@@ -172,16 +191,16 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return self._params(0, self.stage.grid.blocks)
 
     def _params(self, first: int, end: int) -> bytes:
-        """Return the parameters of the blocks from `first` to `end` (exclusive).
+        """Return the parameters of the output blocks from `first` to `end` (exclusive).
 
-        If a tile takes two POSTs, those of all blocks for the first one come first.
+        If each tile takes two POSTs, the parameters of the first POST for all blocks come first.
         """
         kinds = np.split(self.stage.params[first:end], self.stage.param_sets, axis=1)
         return np.concatenate(kinds).tobytes()
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
-        """The chunk of weights of each tile; None if it is empty."""
+        """Index of the chunk of weights that each tile uses; None if the chunk has no bytes."""
         return [tile.chunk if self.chunk_bytes[tile.chunk] else None for tile in self.tiles]
 
     @property
@@ -191,21 +210,21 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The panel of each tile in a prologue; None for other tiles."""
+        """The part of the reduction that each tile of a prologue covers; None for other tiles."""
         return [
             Panel(tile.first_step, tile.end_row) if tile.prologue_sums else None
             for tile in self.tiles
         ]
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return the input range that a prologue tile reads for its rows from `first_row`."""
+        """Return the part of the input that a prologue tile reads, from row `first_row` on."""
         tile = self.tiles[number]._replace(first_row=first_row)
         box, pitch = input_box(self.stage, tile, self.config), self.stage.input_layout.row_bytes
         rows, width = box.high - box.low, box.right - box.left
         return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
 
-    def first_bytes(self, number: int) -> int:
-        """Return the number of weight bytes that a tile waits for: its chunk, or part of it."""
+    def first_weight_bytes(self, number: int) -> int:
+        """Return how many bytes of its weight chunk must be loaded before a tile can start."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
             steps = tile.end_step - tile.first_step
@@ -214,9 +233,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """Minimum size in bytes of weight chunks that are on chip while each tile runs."""
+        """Size in bytes of the weight chunks that must be on chip together while each tile runs."""
         used = [tile.chunk for tile in self.tiles]
-        if self.limits.weights is Weights.STREAMED:
+        if self.limits.weights is WeightsLifetime.STREAMED:
             return [self.chunk_bytes[chunk] for chunk in used]
         first: dict[int, int] = {}
         last: dict[int, int] = {}
@@ -231,12 +250,15 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def splits_reductions(self) -> bool:
-        """Whether any tile lacks some reduction steps, so that `limits` affect what it reads."""
+        """Whether any tile covers only some reduction steps.
+
+        The part of the input that such a tile reads depends on `limits`.
+        """
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles whose results may share a buffer and a STORE with tile `number`.
+        """Return the tiles that may share a buffer and a STORE of results with tile `number`.
 
         The tile itself is among them.
         """
@@ -244,14 +266,14 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _stored_together(self) -> list[range]:
-        return stored_together(self.stage, self.tiles, self.made_bytes, self.config)
+        return stored_together(self.stage, self.tiles, self.output_bytes, self.config)
 
-    def staged_results(self, tiles: range) -> list[Staged]:
-        """Return the results that STOREs read from the buffer that tiles share, for each limb."""
+    def staged_results(self, tiles: range) -> list[StagedResult]:
+        """Return the regions that STOREs read from the buffer of some tiles' results, by limb."""
         return self._joint_stores.results(tiles)
 
     def staged_writes(self, number: int, tiles: range) -> Iterator[Write]:
-        """Yield what a tile writes to the buffer that it shares with others, for each limb."""
+        """Yield where a tile writes in the results buffer that `tiles` share, for each limb."""
         return self._joint_stores.writes(number, tiles)
 
     @cached_property
@@ -259,7 +281,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile is one of several that complete output blocks of the last rows.
+        """Return whether a tile makes some output blocks of the last rows, and others the rest.
 
         False unless the positions of the tensor are contiguous.
         """
@@ -271,7 +293,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _ends_in_blocks(self) -> bool:
-        """Whether the last tile completes rows whose first blocks other tiles made."""
+        """Whether the last tile makes only the last output blocks of its rows."""
         last, grid, layout = self.tiles[-1], self.stage.grid, self.stage.output_layout
         whole = last.first_x == 0 and last.end_x == grid.width
         contiguous = layout.contiguous and layout.limbs == 1
@@ -281,7 +303,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         )
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the bytes that a tile makes from output block `first` on, and its end block."""
+        """Return the output bytes of a tile from block `first` on, and its end block."""
         tile, layout = self.tiles[number]._replace(first_block=first), self.stage.output_layout
         ((start, pitch, _row_step, width, *_),) = layout.writes(tile)
         part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

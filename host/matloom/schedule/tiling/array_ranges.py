@@ -12,10 +12,10 @@ from matloom.select.stage import ArrayStage
 
 
 def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Config) -> bool:
-    """Return whether the tiles of the same positions share one LOAD of all their channels.
+    """Return whether tiles of the same positions share one LOAD with all channels of the input.
 
-    In rows of a depthwise layer, all channels of a position lie side by side, so the channels of
-    one tile are often hardly fewer bytes.
+    They do if that is hardly more bytes. In rows of a depthwise layer, all channels of a position
+    lie side by side, so a LOAD of some channels often reads most of the row.
     """
     first, *following = tiles[:2]
     if not stage.is_depthwise or [positions_of(first)] != list(map(positions_of, following)):
@@ -26,7 +26,10 @@ def shares_channels(stage: ArrayStage, tiles: Sequence[ArrayTile], config: Confi
 
 
 def tile_range(stage: ArrayStage, tile: ArrayTile, tile_bytes: int, config: Config) -> InputRange:
-    """Return the part of the first input that a tile reads; that of all steps if it fits."""
+    """Return the part of the first input that a tile reads.
+
+    A tile with some of the reduction steps gets the part for all steps, if it fits `tile_bytes`.
+    """
     if stage.computed is not None and stage.computed.selections:
         size = stage.input_layout.rows * stage.input_layout.row_bytes
         return InputRange(start=0, rows=1, width=size, pitch=0)
@@ -41,7 +44,10 @@ def tile_range(stage: ArrayStage, tile: ArrayTile, tile_bytes: int, config: Conf
 
 
 def array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
-    """Return the range with the bytes of a box: whole rows, unless parts of rows save bytes."""
+    """Return the part of the input to load for a box of rows and bytes.
+
+    It has whole rows, unless parts of rows save enough bytes.
+    """
     pitch = stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
     rows, width = box.high - box.low, box.right - box.left
@@ -53,7 +59,7 @@ def array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRang
 def strip_range(
     stage: ArrayStage, tile: ArrayTile, strip: tuple[int, int], config: Config
 ) -> InputRange:
-    """Return all rows that the outputs of a strip read, even if the tile reads fewer."""
+    """Return all input rows that the outputs of a strip read, even if the tile reads fewer."""
     every = tile._replace(first_row=strip[0], end_row=strip[1], first_step=0, end_step=stage.steps)
     box, pitch = input_box(stage, every, config), stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
@@ -61,23 +67,26 @@ def strip_range(
 
 
 def addend_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
-    """Return a tile without the output blocks that the second input lacks; None if it lacks all."""
+    """Return a tile without the output blocks that the added tensor does not have.
+
+    Return None if that has none of them.
+    """
     end = min(tile.end_block, stage.addend_layout.grid.blocks)
     return tile._replace(end_block=end) if tile.first_block < end else None
 
 
 def reads_whole_positions(stage: ArrayStage, tile: ArrayTile) -> bool:
-    """Return whether a tile loads all channels of its positions in the second input.
+    """Return whether a tile loads all channels of its positions from the added tensor.
 
-    A tile of some channels has to if it covers parts of several rows: a range has only one pitch,
-    which is then that of the rows.
+    A tile with some of the channels must do so if it covers parts of several rows: a range has only
+    one pitch, which is then that of the rows.
     """
     grid, part = stage.addend_layout.grid, tile.end_x - tile.first_x < stage.grid.width
     return tile.height > 1 and part and grid.bytes_in(tile) < grid.position_bytes
 
 
 def addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange | None:
-    """Return the positions of a tile in the second input; None if it lacks the tile's channels."""
+    """Return the part of the added tensor that a tile needs; None if that lacks its channels."""
     layout, part = stage.addend_layout, addend_part(stage, tile)
     assert layout.contiguous
     if part is None:

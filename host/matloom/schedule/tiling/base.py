@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
-from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, StagedResult
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
 from matloom.select.stage import ArrayStage, VectorStage
 
@@ -20,9 +20,9 @@ _Tile = TypeVar("_Tile", ArrayTile, VectorTile)
 class BaseTiling(ABC, Generic[_Stage, _Tile]):
     """Tiles of a stage in order, its weight chunks, and lists with one entry per tile.
 
-    It does not depend on the other stages of a segment, except for `groups`, where `sequence`
-    caches how its tiles interleave with those of the following stages. `needs` caches the results
-    of `most_bytes`.
+    It does not depend on the other stages of a segment, except for `groups`: a cache in which
+    `sequence` remembers how the stage's tiles interleave with those of later stages. `needs` caches
+    the results of `max_tile_bytes`.
     """
 
     stage: _Stage
@@ -45,7 +45,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @cached_property
     @abstractmethod
-    def made_bytes(self) -> list[int]:
+    def output_bytes(self) -> list[int]:
         """Number of bytes of output that each tile writes."""
 
     @cached_property
@@ -56,25 +56,28 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def pending(self) -> list[bool]:
-        """Whether accumulators hold sums of unfinished tiles after each tile."""
+        """Whether the accumulators hold unfinished sums after each tile."""
 
     @cached_property
     @abstractmethod
     def finished(self) -> list[int]:
-        """Number of leading bytes of the output that are complete after each tile, or 0.
+        """Number of leading output bytes that are complete after each tile, or 0.
 
-        0 follows a tile that does not complete its rows.
+        It is 0 after a tile that does not complete its sums.
         """
 
     @cached_property
     @abstractmethod
     def flat_ends(self) -> tuple[int, ...]:
-        """Output byte at which each tile ends; empty unless each makes the next run of bytes."""
+        """Output byte at which each tile ends, if tiles make the output in the order of its bytes.
+
+        Empty if any tile makes other bytes than those after the previous tile's.
+        """
 
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Size in bytes of each chunk: weight tiles, and parameters with the last steps."""
+        """Size in bytes of each chunk of weights, with its parameters if it has the last steps."""
 
     @cached_property
     @abstractmethod
@@ -84,21 +87,24 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def live_chunk_bytes(self) -> list[int]:
-        """Minimum size in bytes of weight chunks that are on chip while each tile runs."""
+        """Size in bytes of the weight chunks that must be on chip together while each tile runs."""
 
     @cached_property
     @abstractmethod
     def splits_reductions(self) -> bool:
-        """Whether any tile lacks some reduction steps, so that `limits` affect what it reads."""
+        """Whether any tile covers only some reduction steps.
+
+        The part of the input that such a tile reads depends on `limits`.
+        """
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The panel of each tile in a prologue; None for other tiles."""
+        """The part of the reduction that each tile of a prologue covers; None for other tiles."""
         return [None] * len(self.tiles)
 
     @property
     def tiles_per_load(self) -> int:
-        """Number of consecutive tiles that share a LOAD of their input by design."""
+        """Number of consecutive tiles for which one LOAD brings the input."""
         return 1
 
     @property
@@ -106,12 +112,12 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Size in bytes of all parameters."""
         return 0
 
-    def first_bytes(self, number: int) -> int:
-        """Return the number of bytes of its weight chunk that a tile waits for."""
+    def first_weight_bytes(self, number: int) -> int:
+        """Return how many bytes of its weight chunk must be loaded before a tile can start."""
         return 0
 
     def chunk_data(self, number: int) -> bytes:
-        """Return the bytes of a chunk: weights, and its parameters if any."""
+        """Return the bytes of a chunk: its weights, and its parameters if it has any."""
         raise NotImplementedError(f"{self.stage.name} has no weights")
 
     def params_data(self) -> bytes:
@@ -119,61 +125,65 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return b""
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return the input range that a prologue tile reads for its rows from `first_row`."""
+        """Return the part of the input that a prologue tile reads, from row `first_row` on."""
         raise NotImplementedError(f"{self.stage.name} has no prologue")
 
     @property
     def tiles_of_strip(self) -> list[range]:
-        """For each tile, the range of tiles of its strip of rows; empty if tiles have no strips."""
+        """For each tile, the range of tiles in the same strip of output rows.
+
+        Empty if tiles have no strips.
+        """
         return []
 
     def strip_start_byte(self, number: int) -> int:
         """Return the first output byte of the strip of rows that a tile belongs to.
 
-        Only for stages whose tiles take turns with those of the previous or the next stage.
+        Only for stages that alternate with the previous or the next stage, strip by strip.
         """
         raise NotImplementedError(f"{self.stage.name} takes no turns")
 
     @abstractmethod
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the range that a tile reads of each input, in the order of first use."""
+        """Yield the name and the part of each input that a tile reads, in order of first use."""
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles whose results may share a buffer and a STORE with tile `number`.
+        """Return the tiles that may share a buffer and a STORE of results with tile `number`.
 
         The tile itself is among them.
         """
         return range(number, number + 1)
 
     @abstractmethod
-    def staged_results(self, tiles: range) -> list[Staged]:
-        """Return the results that STOREs read from the buffer that tiles share."""
+    def staged_results(self, tiles: range) -> list[StagedResult]:
+        """Return the regions that STOREs read from the results buffer that tiles share."""
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile is one of several that complete output blocks of the last rows."""
+        """Return whether a tile makes some output blocks of the last rows, and others the rest."""
         return False
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the bytes that a tile makes from output block `first` on, and its end block."""
+        """Return the output bytes of a tile from block `first` on, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
-    def most_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the most bytes that a tile needs: weights; with inputs; with outputs, too.
+    def max_tile_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:
+        """Return the most scratchpad bytes that any tile needs, counted in three ways.
 
-        The three maxima may be of different tiles. `tiled_inputs` is the number of inputs that are
-        loaded tile by tile. `staged` outputs have a buffer of their own, and those of the previous
-        tile are counted as well.
+        These are its weights, its weights and inputs, and its weights, inputs and outputs; each
+        maximum may be of another tile. `tiled_inputs` is the number of inputs that are loaded tile
+        by tile. `staged` outputs have a buffer of their own, and those of the previous tile are
+        counted as well.
         """
         key = (tiled_inputs, staged)
         if key not in self.needs:
-            self.needs[key] = self._most_bytes(*key)
+            self.needs[key] = self._max_tile_bytes(*key)
         return self.needs[key]
 
-    def _most_bytes(self, tiled_inputs: int, staged: bool) -> tuple[int, int, int]:
+    def _max_tile_bytes(self, tiled_inputs: int, staged: bool) -> tuple[int, int, int]:
         most, weights = (0, 0, 0), self.live_chunk_bytes
         before = 0
         for number, complete in enumerate(self.completes):
-            output_bytes = self.made_bytes[number] if staged and complete else 0
+            output_bytes = self.output_bytes[number] if staged and complete else 0
             inputs = weights[number] + tiled_inputs * self.input_ranges[number].size
             most = (
                 max(most[0], weights[number]),

@@ -7,7 +7,7 @@ import random
 from matloom.arch.config import Config
 from matloom.arch.softmax import BATCH
 from matloom.schedule import tuning
-from matloom.schedule.params import Last, TilingParams
+from matloom.schedule.params import LastTiles, TilingParams
 from matloom.schedule.tiling.ramps import ramp_down
 from matloom.schedule.tiling.sizes import LARGEST_FIELD
 from matloom.schedule.tiling.tiles import VectorTile
@@ -18,10 +18,11 @@ _Bytes = tuple[int, int]
 
 
 def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
-    """Return the repetitions of each tile, at most `most`, if accumulators are filled once.
+    """Return how many repetitions of the repeating input each tile covers, at most `most`.
 
-    The first tile takes as long as two, so there are few tiles. They are equal if possible, because
-    a shorter last tile would fill the accumulators again.
+    For stages that fill the accumulators with that input once, for all tiles of equal size. The
+    first tile takes as long as two, so there are few tiles. They are equal if possible, because a
+    shorter last tile would fill the accumulators again.
     """
     count = stage.size // stage.period
     vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
@@ -34,8 +35,9 @@ def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
 def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
     """Return the number of positions per tile, at most `most`, of a stage with tables by channel.
 
-    Each tile fills the tables of all blocks but one. The fewer tiles there are, the longer the next
-    stage waits for the last one. The number of tiles makes the sum of both times small.
+    Each tile fills the tables of all blocks but one, so few tiles save time. But the next stage
+    waits for the last tile, so small tiles save time, too. The result makes the sum of both times
+    small.
     """
     blocks = stage.channel_blocks
     count = stage.size // (config.columns * blocks)
@@ -45,9 +47,9 @@ def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
 
 
 def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
-    """Return the bytes of each tile of a stage that fills tables or accumulators; 0 for others.
+    """Return the number of bytes per tile of a stage that fills tables or accumulators.
 
-    The result is a multiple of `least`, and at most `most`.
+    It is a multiple of `least`, and at most `most`; 0 for stages that fill neither.
     """
     if stage.channel_blocks > 1:
         return _positions_per_tile(stage, most // least, config) * least
@@ -59,10 +61,11 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
 def _match_producer(
     stage: VectorStage, limits: TilingParams, runs: list[list[_Bytes]], step: int, vector: int
 ) -> list[list[_Bytes]]:
-    """Return runs of tiles that end where the producer's tiles do, or else with whole vectors.
+    """Return tiles, as ranges of bytes, that end where the tiles of the producer do if possible.
 
-    The rest of a vector would take another POST. A tile has at most `step` bytes, a vector has
-    `vector` bytes; if that is 0, the tiles in `runs` need not end with whole vectors.
+    Otherwise they end with whole vectors, because part of a vector would take another POST. `runs`
+    are the tiles as cut without regard to either. A tile has at most `step` bytes, a vector has
+    `vector` bytes; if that is 0, tiles need not end with whole vectors.
     """
     parts = list(itertools.pairwise((0, *(end // stage.input_ratio for end in limits.cuts))))
     unit = stage.period or (vector if stage.channel_blocks else 1)
@@ -80,8 +83,8 @@ def _match_producer(
 def _tile_limits(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
     """Return a tile's maximum bytes, the bytes of which it is a multiple, and its maximum of rows.
 
-    A row is one repetition of the inputs that repeat. The maximum is 0 if a tile lies within one
-    row, or nothing repeats.
+    A row is one repetition of the inputs that repeat. The maximum of rows is 0 if nothing repeats,
+    or if a row is too large for a tile.
     """
     blocks = max(1, stage.channel_blocks)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes * blocks
@@ -122,7 +125,7 @@ def cut_vector(
         [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
         for first in range(0, stage.size, length)
     ]
-    ramps = Last.ROWS in limits.last and draw is None and not (equal or stage.fills_once)
+    ramps = LastTiles.ROWS in limits.last and draw is None and not (equal or stage.fills_once)
     if ramps and length % unit == 0:
         # Cut into rows, the last ones as short as possible; no tile spans two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]

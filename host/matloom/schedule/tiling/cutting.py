@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 
 from matloom.arch.config import Config
-from matloom.schedule.params import First, Last, TilingParams, Weights
+from matloom.schedule.params import FirstTiles, LastTiles, TilingParams, WeightsLifetime
 from matloom.schedule.tiling.first_tiles import join_first_rows, split_first_steps
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
 from matloom.schedule.tiling.ramps import ramp_down, ramp_up, split_evenly
@@ -19,7 +19,10 @@ _Rows = tuple[int, int]
 
 
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
-    """Return the chunks in which weights are loaded; parameters come with the last steps."""
+    """Return the chunks in which weights are loaded: ranges of output blocks and of steps.
+
+    Parameters come with the chunks that have the last steps.
+    """
     steps = stage.loop_nest.steps
     if stage.loop_nest.weights_fixed or stage.computed is not None:
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
@@ -29,7 +32,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         blocks = 1
     end, tail = stage.grid.blocks, [stage.grid.blocks]
     size = 1
-    while Last.CHUNKS in limits.last and size < blocks and end > size:
+    while LastTiles.CHUNKS in limits.last and size < blocks and end > size:
         end -= size
         tail.append(end)
         size *= 2
@@ -57,10 +60,10 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> Iterator[tuple[OutputRegion, Sizes, int, _Rows | None, tuple[_Rows, _Rows]]]:
-    """Yield each rectangle of positions that tiles cover, as rows and columns (half open).
+    """Yield the rectangles of output positions that tiles cover.
 
-    Each comes with its region, the sizes of tiles, the index of the image, and the strip of rows,
-    None if there are no strips.
+    Yields tuples of the output region, the sizes of its tiles, the index of the image, the strip of
+    rows (None if there are no strips), and the rectangle's ranges of rows and columns (half open).
     """
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
@@ -75,11 +78,11 @@ def _positions(
             row_pieces = [piece for strip in strips for piece in split_evenly(*strip, height)]
             if edge < region.end_row:
                 row_pieces += split_evenly(edge, region.end_row, height)
-            if Last.ROWS in limits.last:
+            if LastTiles.ROWS in limits.last:
                 row_pieces = ramp_down(row_pieces, sizes.last)
-            if limits.first is First.RAMP and not image:
+            if limits.first is FirstTiles.RAMP and not image:
                 row_pieces = ramp_up(row_pieces, sizes.min_rows)
-            if limits.first is First.SPLIT_LONG and stride == 1 and not image:
+            if limits.first is FirstTiles.SPLIT_LONG and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = join_first_rows(stage, row_pieces, sizes.width, most)
             for rows in _repeat_for_stride(row_pieces, stride):
@@ -89,12 +92,15 @@ def _positions(
 
 
 def _strip_around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the strip that contains rows; None if there are no strips."""
+    """Return the strip that contains a range of rows; None if no strip does."""
     return next((strip for strip in strips if strip[0] <= rows[0] and rows[1] <= strip[1]), None)
 
 
 def _repeat_for_stride(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
-    """Return each piece once for each of its first `stride` rows, starting at that row."""
+    """Return ranges of rows for tiles that cover every `stride`-th row.
+
+    Each piece becomes up to `stride` ranges, which start at its first rows and share its end.
+    """
     return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
 
 
@@ -143,10 +149,11 @@ def _tile(
     part: tuple[int, int, int],
     strip: tuple[int, int] | None,
 ) -> ArrayTile:
-    """Return a tile of an image and a region.
+    """Return a tile of an image and an output region.
 
-    `outputs` has its ranges of rows, positions and blocks (half open); `part` its weight chunk, and
-    its first and end step.
+    `outputs` has its ranges of rows, columns and output blocks (half open). `part` has its weight
+    chunk, its first step and its end step. `strip` are the rows whose input it shares with other
+    tiles, if any.
     """
     rows, xs, blocks = outputs
     chunk, first_step, end_step = part
@@ -191,7 +198,7 @@ def cut_array(
             split = limits.splits and not tiles
             size = 1 if split and inner is None else sizes.blocks
             pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
-            ramps = limits.last & (Last.ROWS | Last.BLOCKS)
+            ramps = limits.last & (LastTiles.ROWS | LastTiles.BLOCKS)
             final = (image, rows[1], xs[1]) == last
             if ramps and final and group is groups[-1]:
                 pieces = ramp_down(pieces, 1)
@@ -199,6 +206,6 @@ def cut_array(
                 for part in split_first_steps(stage, steps) if split else steps:
                     tiles.append(_tile(stage, region, image, (rows, xs, blocks), part, strip))
                 split = False
-    if limits.weights is Weights.ONCE:
+    if limits.weights is WeightsLifetime.ONCE:
         tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
     return tiles

@@ -17,7 +17,7 @@ _JOINED_PIECES = 2
 
 
 def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
-    """Return the iterations of the outermost loop that has several, and the steps of each."""
+    """Return the iterations of the outermost loop with more than one, and the steps in each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     if loops["kernel_rows"] > 1:
         return loops["kernel_rows"], loops["kernel_cols"] * loops["blocks"]
@@ -27,7 +27,7 @@ def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
 
 
 def split_first_steps(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
-    """Return the steps of a tile in up to three parts, cut between iterations of a loop.
+    """Split the steps of a stage's first tile into up to three parts, between iterations of a loop.
 
     The last part is the last third of the steps. The first part is half of the steps, because the
     result of the last tile but one may be late as well. In pooling, which streams few vectors per
@@ -46,9 +46,9 @@ def split_first_steps(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
 def join_first_rows(
     stage: ArrayStage, pieces: list[tuple[int, int]], width: int, most: int
 ) -> list[tuple[int, int]]:
-    """Return the row ranges of tiles, with the first two joined if the first alone is too short.
+    """Join the first two ranges of rows in `pieces` if a tile of the first alone is too short.
 
-    `pieces` are the ranges. A tile has `width` positions per row and at most `most` rows.
+    A tile has `width` positions per row and at most `most` rows.
     """
     iterations, unit = _outer_loop(stage)
     if len(pieces) <= _JOINED_PIECES or iterations == 1:

@@ -1,4 +1,4 @@
-"""Chooses stages whose tiles take turns with the tiles of the stage before."""
+"""Chooses stages whose tiles are interleaved with the tiles of the stage before."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -12,9 +12,10 @@ from matloom.schedule.tiling.stages import Tiling
 def _can_interleave(
     segment: Segment, index: int, tilings: list[Tiling], finished: dict[str, int]
 ) -> bool:
-    """Return whether stage `index` exists, and its tiles can interleave with those of the previous.
+    """Return whether the tiles of stage `index` can be interleaved with those of the stage before.
 
-    `finished` has the leading bytes of each tensor that earlier stages have completed.
+    False if there is no such stage. `finished` has the number of leading bytes of each tensor that
+    earlier stages have completed.
     """
     if index == len(segment.stages):
         return False
@@ -34,7 +35,7 @@ def _can_interleave(
 
 
 def _alternates_tables(segment: Segment, index: int) -> bool:
-    """Return whether a lookup follows a stage of one step in which POST adds results.
+    """Return whether a table lookup follows a stage of one step in which POST adds results.
 
     If their tiles were interleaved, POST would fill the same table memory for every tile of both,
     and no arithmetic would hide that.
@@ -44,7 +45,7 @@ def _alternates_tables(segment: Segment, index: int) -> bool:
 
 
 def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
-    """Return whether a stage multiplies rows that POST makes whole, as after SOFTMAX in attention.
+    """Return whether a matrix product reads rows that POST makes whole, as SOFTMAX in attention.
 
     POST takes much longer to make the rows than the array to multiply them. The stage must read
     them in order, and no tile may leave unfinished sums.
@@ -57,9 +58,9 @@ def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
 
 
 def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> bool:
-    """Return whether the tiles of a lookup should run just before the tiles that read them.
+    """Return whether the tiles of a table lookup should run just before the tiles that read them.
 
-    Otherwise they run just after the tiles of its producer. POST takes hundreds of cycles to fill
+    Otherwise they run just after the tiles of their producer. POST takes hundreds of cycles to fill
     tables by channel, and fills them again for each tile if the producer also uses a table. The
     order with the fewer estimated cycles is chosen.
     """
@@ -108,7 +109,7 @@ def followers(
     spilled: frozenset[str],
     finished: dict[str, int],
 ) -> Followers:
-    """Return the stages after `first` whose tiles take turns with its tiles.
+    """Return the stages after `first` whose tiles are interleaved with its tiles.
 
     `spilled` are the tensors in external memory, and `finished` has the number of leading bytes of
     each tensor that earlier stages have completed.
@@ -117,7 +118,7 @@ def followers(
     while True:
         index = first + len(found.distances)
         name, pair = segment.stages[index].output, tilings[index : index + 2]
-        turns = name in spilled & segment.turned_tensors and _have_equal_strips(*pair)
+        turns = name in spilled & segment.alternating_tensors and _have_equal_strips(*pair)
         if not turns and not _can_interleave(segment, index + 1, tilings, finished):
             return found
         if turns:

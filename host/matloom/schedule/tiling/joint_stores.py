@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning
-from matloom.schedule.tiling.tile_reads import Staged
+from matloom.schedule.tiling.tile_reads import StagedResult
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Write
 from matloom.select.layout.dense import staged_writes
@@ -17,7 +17,7 @@ positions_of = operator.attrgetter("image", "first_row", "end_row", "first_x", "
 
 
 def stored_together(
-    stage: ArrayStage, tiles: Sequence[ArrayTile], made_bytes: Sequence[int], config: Config
+    stage: ArrayStage, tiles: Sequence[ArrayTile], output_bytes: Sequence[int], config: Config
 ) -> list[range]:
     """Return for each tile the indices of the tiles that are stored with it, including itself.
 
@@ -25,7 +25,7 @@ def stored_together(
 
     Parameters
     ----------
-    made_bytes:
+    output_bytes:
         Number of output bytes of each tile.
     """
     if stage.addend is not None or stage.output_layout.limbs > 1:
@@ -37,10 +37,10 @@ def stored_together(
         same = positions_of(before) == positions_of(tile)
         if same and before.first_block == tile.first_block:
             continue
-        size += made_bytes[number - 1]
+        size += output_bytes[number - 1]
         follows = same and before.end_block == tile.first_block
         narrow = max(map(stage.grid.bytes_in, (before, tile))) <= row_bytes
-        if not (follows and narrow) or size + made_bytes[number] > most:
+        if not (follows and narrow) or size + output_bytes[number] > most:
             begins.append(number)
             size = 0
     groups = itertools.starmap(range, itertools.pairwise([*begins, len(tiles)]))
@@ -62,7 +62,7 @@ def tiles_by_strip(tiles: Sequence[ArrayTile]) -> list[range]:
 
 
 def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
-    """Return a tile of all outputs of tiles that are stored together."""
+    """Return one tile with all outputs of tiles that are stored together."""
     if len(tiles) == 1:
         return tiles[0]
     return tiles[0]._replace(
@@ -73,7 +73,7 @@ def _joint_tile(tiles: Sequence[ArrayTile]) -> ArrayTile:
 
 
 class JointStores:
-    """Writes and STOREs of consecutive tiles of a stage that are stored together."""
+    """Addresses of the results of consecutive tiles that share a buffer, and one STORE per limb."""
 
     def __init__(self, stage: ArrayStage, tiles: Sequence[ArrayTile]) -> None:
         self._stage, self._tiles = stage, tiles
@@ -86,17 +86,17 @@ class JointStores:
             joint = self._joint[tiles] = _joint_tile(self._tiles[tiles.start : tiles.stop])
         return joint
 
-    def results(self, tiles: range) -> list[Staged]:
-        """Return the results of tiles in their buffer, and their place in the tensor, by limb."""
+    def results(self, tiles: range) -> list[StagedResult]:
+        """Return the results of tiles in their buffer, with their place in the tensor, by limb."""
         joint, layout = self._all_of(tiles), self._stage.output_layout
         width = joint.end_x - joint.first_x
         return [
-            Staged(home, here.first_byte, height=joint.height, width=width)
+            StagedResult(home, here.first_byte, height=joint.height, width=width)
             for home, here in zip(layout.writes(joint), staged_writes(layout, joint), strict=True)
         ]
 
     def writes(self, number: int, tiles: range) -> Iterator[Write]:
-        """Yield what one of several tiles writes to their buffer, for each limb."""
+        """Yield where tile `number` writes in the buffer that `tiles` share, for each byte limb."""
         tile, joint, grid = self._tiles[number], self._all_of(tiles), self._stage.grid
         first = (tile.first_block - joint.first_block) * grid.block_bytes
         for write in staged_writes(self._stage.output_layout, joint):

@@ -18,7 +18,7 @@ _Range = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class PrologueSums:
-    """Accumulators of a prologue tile: the half, and the first entry in it."""
+    """Accumulators of a prologue tile: which half they are in, and the first entry there."""
 
     half: int
     entry: int
@@ -26,7 +26,7 @@ class PrologueSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Rectangle:
-    """Rows and output blocks (half open) to which one EXEC adds a panel."""
+    """Rows and output blocks (half open) that one EXEC adds products of a panel to."""
 
     rows: _Range
     blocks: _Range
@@ -69,9 +69,9 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
-    """Yield ranges (half open) of groups and of blocks that together cover all groups and blocks.
+    """Yield rectangles, as ranges (half open) of row groups and of output blocks, that cover all.
 
-    Each doubles the covered groups or the covered blocks.
+    Each rectangle doubles either the covered groups or the covered blocks.
     """
     groups, wide = 1, min(2, blocks)
     yield (0, groups), (0, wide)

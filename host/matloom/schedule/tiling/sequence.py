@@ -36,10 +36,10 @@ class Slot(NamedTuple):
 class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
-    It may cover only some consecutive stages, with slots counted from the first of them. `finished`
-    gives the leading bytes of each output that are complete at the end. `handed_tensors` are the
-    spilled tensors whose tiles the next stage reads from the buffers in which they were made, so
-    that no byte leaves the chip. `in_turns` are the stages that hand over some rows at a time.
+    It may cover only some consecutive stages; slots are then counted from the first of them.
+    `finished` gives the leading bytes of each output that are complete at the end. `handed_tensors`
+    are spilled tensors whose tiles the next stage reads from the buffers in which they were made,
+    so that no byte leaves the chip. `in_turns` are the stages that alternate with their reader.
     """
 
     slots: list[Slot]
@@ -58,9 +58,9 @@ def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
 
 
 def _just_in_time(index: int, producer: Tiling, reader: Tiling) -> Iterator[Slot]:
-    """Yield the slots of two stages, tiles of the first just before the tiles that read them.
+    """Yield the slots of two stages, each tile of the first just before the tiles that read it.
 
-    They run one tile of the reader earlier than necessary, so that POST makes them meanwhile.
+    It runs one tile of the reader earlier than necessary, so that its POST overlaps with that tile.
     """
     waiting, made = deque(_stage_slots(producer, index)), 0
     tiles: list[list[Slot]] = [[]]
@@ -83,7 +83,7 @@ def _just_in_time(index: int, producer: Tiling, reader: Tiling) -> Iterator[Slot
 def _interleave(
     index: int, slots: Iterable[Slot], producer: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
-    """Yield slots, each followed by the tiles of the next stage whose inputs it completes.
+    """Yield slots; after each, also the tiles of the next stage whose inputs are complete.
 
     Inputs count as complete `distance` tiles later. No tile is inserted between the parts of a
     reduction, since it would overwrite the accumulators of the earlier parts. If inputs are read
@@ -112,7 +112,7 @@ def _interleave(
             yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
-def sequence(
+def order_tiles(
     segment: Segment,
     tilings: list[Tiling],
     spilled: frozenset[str],
@@ -155,11 +155,11 @@ def sequence(
 def _interleaved_slots(
     segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
 ) -> Sequence:
-    """Return the slots of a stage and of those interleaved with it.
+    """Return the slots of stage `first`, interleaved with those of the stages after it.
 
-    `distances` has, for each interleaved stage, the number of tiles by which it stays behind the
-    stage before it. The result is cached in the tiling of the first stage, because plans of a
-    search share most of them.
+    `distances` has, for each of these, the number of tiles by which it stays behind the stage
+    before it. The result is cached in the tiling of the first stage, because the plans of a search
+    share most of their tilings.
     """
     end = first + 1 + len(distances)
     known = tilings[first].groups

@@ -5,7 +5,13 @@ import random
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.schedule import tuning
-from matloom.schedule.params import UNBOUNDED, Order, Outside, TilingParams, Weights
+from matloom.schedule.params import (
+    UNBOUNDED,
+    ExternalTensors,
+    TileOrder,
+    TilingParams,
+    WeightsLifetime,
+)
 from matloom.schedule.tiling.split_k import long_rows, min_positions, step_parts
 from matloom.select.exec_steps import limit_steps, read_bytes
 from matloom.select.layout.dense import DenseInput
@@ -56,7 +62,7 @@ class Sizes:
         self.height = max(1, min(most, fit, wanted, height))
         self._half, self._least = half, _min_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
-        if limits.order is Order.BY_ROWS and not self.strip:
+        if limits.order is TileOrder.BY_ROWS and not self.strip:
             self._cut_rows(limits.tiles // height, min_positions(config))
         if draw is not None and not stage.shares_sums:
             limit = min(fit, height), 1 if single else blocks
@@ -72,12 +78,12 @@ class Sizes:
         """
         height, fit = most
         slides, width = stage.loop_nest.slides, self.width
-        if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):
+        if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is ExternalTensors.OUTPUT):
             # The whole input is on chip: no block reloads it.
             self._make_taller(stage, wanted, height)
         if stage.output_layout.row_stride > 1:
-            self._take_planes(stage, limits.tiles, height, fit)
-        if limits.order is Order.BY_BLOCKS and width * height <= self._half:
+            self._trade_blocks_for_rows(stage, limits.tiles, height, fit)
+        if limits.order is TileOrder.BY_BLOCKS and width * height <= self._half:
             self.width, self.height = width, min(height, fit)
             positions = width * self.height
             least = -(-tuning.BLOCK_ENTRIES // positions)
@@ -90,11 +96,11 @@ class Sizes:
         elif whole and _has_strips(stage, limits):
             self._cut_strips(stage, limits, height)
 
-    def _take_planes(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
-        """Take more rows, and fewer output blocks if necessary, where each block needs a POST.
+    def _trade_blocks_for_rows(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
+        """Make tiles taller, with fewer output blocks, if each block needs a POST of its own.
 
         A POST takes some cycles more than it has vectors, which matters unless EXEC works much
-        longer on a block. There are at least `tiles` tiles of the `height` rows of a region, each
+        longer on a block. The `height` rows of a region are cut into at least `tiles` tiles, each
         of at most `fit` rows.
         """
         least = -(-tiles // stage.grid.blocks)
@@ -106,16 +112,16 @@ class Sizes:
             self.blocks = max(1, min(self.blocks, self._half // (self.width * rows)))
 
     def _cut_rows(self, pieces: int, least: int) -> None:
-        """Cut each row into at most `pieces` parts, which have about `least` positions or more."""
+        """Cut each row into at most `pieces` parts of about `least` positions or more."""
         pieces = min(pieces, self.width // least)
         if pieces > 1:
             self.width = -(-self.width // pieces)
 
     def _draw(self, draw: random.Random, half: int, most: tuple[int, int], *, strips: bool) -> None:
-        """Draw sizes at random, with at most the rows and the blocks in `most`.
+        """Draw sizes at random, at most as large as the rows and blocks in `most`.
 
-        A tile has at most `half` entries of the accumulators. The height of strips is drawn if
-        `strips`.
+        A tile has at most `half` entries of the accumulators. With `strips`, the height of strips
+        is drawn as well.
         """
         rows, blocks = most
         self.width = draw.randint(1, self.width)
@@ -128,7 +134,7 @@ class Sizes:
     def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
         """Make strips as tall as `tile_bytes` allows next to the results of a tile.
 
-        A region has `height` rows.
+        `height` is the number of rows in a region.
         """
         nest, row_bytes = stage.loop_nest, stage.input_layout.row_bytes
         halo = (nest.kernel_rows - 1) * nest.kernel_row_step * row_bytes
@@ -146,11 +152,11 @@ class Sizes:
             self.height = min(self.strip, max(1, most))
 
     def _make_taller(self, stage: ArrayStage, wanted: int, height: int) -> None:
-        """Take fewer output blocks, or parts of rows, and more rows if that saves cycles.
+        """Take more rows, and fewer output blocks or shorter rows, if that saves cycles.
 
-        A tile gets at most `wanted` of the `height` rows. A tile of windows streams a few more rows
-        than it makes, and a few more positions of each. Rows are split only if the input has the
-        dense layout.
+        A tile gets at most `wanted` of the `height` rows. A tile of a sliding window streams a few
+        more rows than it makes, and a few more positions of each. Rows are split only if the input
+        has the dense layout.
         """
         nest = stage.loop_nest
 
@@ -177,17 +183,17 @@ class Sizes:
 
 def _min_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return the minimum number of output blocks of a tile, for STOREs of long enough rows."""
-    if Outside.OUTPUT not in limits.outside:
+    if ExternalTensors.OUTPUT not in limits.outside:
         return 1
     return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)
 
 
 def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, width: int) -> int:
-    """Return the number of rows of a tile that hide the LOAD of weights.
+    """Return the number of rows with which a tile computes for as long as its weights load.
 
-    The result is 1 unless tiles reload weights.
+    The result is 1 unless each tile loads weights.
     """
-    if limits.weights is not Weights.STREAMED or not stage.loads_weights:
+    if limits.weights is not WeightsLifetime.STREAMED or not stage.loads_weights:
         return 1
     return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
 
@@ -196,9 +202,9 @@ def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
     """Return whether tiles share rows of the input, which is loaded in strips."""
     layout, nest = stage.input_layout, stage.loop_nest
     dense = layout.source is None and not layout.plane_bytes
-    once = limits.weights is Weights.RESIDENT or stage.grid.blocks == 1
+    once = limits.weights is WeightsLifetime.RESIDENT or stage.grid.blocks == 1
     several = nest.kernel_rows > 1 and stage.output_layout.row_stride == 1
-    return Outside.INPUT in limits.outside and dense and once and several
+    return ExternalTensors.INPUT in limits.outside and dense and once and several
 
 
 def _fitting_width(
@@ -231,9 +237,9 @@ def _fitting_width(
 
 
 def _read_bytes(stage: ArrayStage, limits: TilingParams, config: Config, count: int) -> int:
-    """Return the number of bytes that `count` positions of a row read at a time.
+    """Return the number of input bytes from which a tile makes `count` positions of a row.
 
-    If all taps read more than `tile_bytes`, pooling adds the taps part by part.
+    If all kernel taps read more than `tile_bytes`, pooling adds the taps part by part.
     """
     fields = stage.loop_nest.fields((0, 1), (0, count), 0)
     every = read_bytes(fields, config.rows)

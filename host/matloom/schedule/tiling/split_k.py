@@ -11,7 +11,7 @@ from matloom.select.stage import ArrayStage
 
 
 def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
-    """Return the ranges of steps for tiles and their weight chunks."""
+    """Return the ranges of reduction steps (half open) for tiles and their weight chunks."""
     most = stage.loop_nest.steps
     if not stage.loop_nest.weights_fixed:
         most = limits.chunk_bytes // stage.weight_tile_bytes
@@ -32,7 +32,7 @@ def long_rows(stage: ArrayStage, config: Config) -> int:
 
 
 def unfinished_sums(tiles: Sequence[ArrayTile], completes: Sequence[bool]) -> list[bool]:
-    """Return whether accumulators hold unfinished sums after each tile."""
+    """Return whether the accumulators hold unfinished sums after each tile."""
     if all(completes):
         return [False] * len(tiles)
     unfinished: set[tuple[int, ...]] = set()

@@ -1,11 +1,11 @@
-"""Caches the tilings of stages under limits, across plans."""
+"""Caches tilings: the ways in which stages are cut into tiles."""
 
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 from matloom.arch.config import Config
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import TilingParams, WeightsLifetime
 from matloom.schedule.tiling.array import ArrayTiling
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import ArrayStage, Stage, VectorStage
@@ -20,8 +20,8 @@ _Key = tuple[TilingParams, Config, int | None]
 
 #: Tiling class of each kind of stage.
 _KINDS: dict[type[Stage], Callable[[Any, TilingParams, Config, int | None], Tiling]] = {
-    ArrayStage: ArrayTiling.of,
-    VectorStage: VectorTiling.of,
+    ArrayStage: ArrayTiling.from_limits,
+    VectorStage: VectorTiling.from_limits,
 }
 
 
@@ -31,8 +31,10 @@ class TilingCache:
     def __init__(self) -> None:
         self._known: dict[Stage, dict[_Key, Tiling]] = {}
 
-    def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
-        """Return the tiling of a stage under limits; a seed draws it at random.
+    def tiling_of(
+        self, stage: Stage, limits: TilingParams, config: Config, seed: int | None
+    ) -> Tiling:
+        """Return the tiling of a stage within `limits`, at random if there is a seed.
 
         Limits that lead to the same tiles share one tiling.
         """
@@ -51,7 +53,7 @@ class TilingCache:
 
 
 def _are_interchangeable(first: Tiling, second: Tiling) -> bool:
-    """Return whether a plan may use either of two tilings of a stage."""
+    """Return whether two tilings of a stage lead to the same plan."""
     left, right = first.limits, second.limits
     return (
         left.params_apart == right.params_apart
@@ -68,7 +70,7 @@ def _loads_once(first: Tiling, second: Tiling) -> bool:
 
     False for resident weights, because plans must keep that choice (`search`).
     """
-    if Weights.RESIDENT in (first.limits.weights, second.limits.weights):
+    if WeightsLifetime.RESIDENT in (first.limits.weights, second.limits.weights):
         return False
     used = first.used_chunks
     return len([chunk for chunk, _same_chunk in itertools.groupby(used)]) == len(set(used))

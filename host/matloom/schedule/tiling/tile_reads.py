@@ -6,7 +6,7 @@ from matloom.select.layout.base import Write
 
 
 class InputRange(NamedTuple):
-    """Part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
+    """Part of a tensor that a tile reads: `rows` rows of `width` bytes, `pitch` bytes apart."""
 
     start: int
     rows: int
@@ -25,14 +25,14 @@ class InputRange(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Position of a prologue tile: the first step of its panel, and the end of its rows."""
+    """Part of a reduction for a prologue tile: its first step, and the end of the tile's rows."""
 
     first_step: int
     end_row: int
 
 
-class Staged(NamedTuple):
-    """Results of staged tiles, which have a buffer of their own until they are stored.
+class StagedResult(NamedTuple):
+    """Results in a buffer of their own, from which they are stored in external memory.
 
     Members
     -------

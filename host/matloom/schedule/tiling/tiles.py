@@ -30,11 +30,12 @@ class Chunk:
 
 
 class ArrayTile(NamedTuple):
-    """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
+    """Part of a stage's output that one EXEC computes: ranges of rows, columns, blocks and steps.
 
-    It covers every row, or every other row if `row_step` is 2. If it belongs to a `strip` of output
-    rows (half open), all tiles of the strip share a buffer with the input rows of the whole strip.
-    `post` has fields of POST that depend on the output region.
+    Ranges are half open. `x` counts positions in a row. The tile covers every row, or every other
+    row if `row_step` is 2. If it belongs to a `strip` of output rows (half open), all tiles of the
+    strip share a buffer with the input rows of the whole strip. `chunk` is the index of its weight
+    chunk, and `post` has fields of POST that depend on the output region.
     """
 
     image: int
@@ -78,7 +79,7 @@ class ArrayTile(NamedTuple):
 
 
 class VectorTile(NamedTuple):
-    """A range of bytes (half open) of a flat output."""
+    """Range of bytes (half open) of the output of an element-wise stage."""
 
     start: int
     end: int
@@ -90,12 +91,12 @@ class VectorTile(NamedTuple):
 
     @property
     def prologue_sums(self) -> None:
-        """None: it is never part of a prologue."""
+        """None, because an element-wise tile is never part of a prologue."""
         return None
 
     @property
     def strip(self) -> None:
-        """None: it has no rows to share."""
+        """None, because an element-wise tile has no rows to share."""
         return None
 
     @property
@@ -108,13 +109,16 @@ Tile = ArrayTile | VectorTile
 
 
 def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return the number of steps of all EXECs of a tile, each of which streams all positions."""
+    """Return the number of steps of a tile's EXECs together; each step streams all positions."""
     steps = tile.end_step - tile.first_step
     return (tile.end_block - tile.first_block) * steps * stage.weights.passes
 
 
 def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:
-    """Return the EXEC fields that follow from the geometry; rows are relative to the image."""
+    """Return the fields of EXEC for a tile that follow from its ranges of rows, columns and blocks.
+
+    Rows are counted from the first row of the image.
+    """
     rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
     fields = stage.loop_nest.fields(rows, columns, tile.first_block)
     if tile.row_step > 1:
@@ -123,6 +127,6 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
 
 
 def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
-    """Return the part of the image that a tile reads."""
+    """Return the part of the input image that a tile reads."""
     blocks = tile.end_block - tile.first_block
     return input_region(stage, exec_fields(stage, tile, config), blocks, config.rows)

@@ -11,7 +11,7 @@ from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, TilingParams
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.byte_ranges import cut_vector
-from matloom.schedule.tiling.tile_reads import InputRange, Staged
+from matloom.schedule.tiling.tile_reads import InputRange, StagedResult
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.select.layout.base import Write
 from matloom.select.stage import VectorStage
@@ -22,10 +22,10 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
     """Tiles of an element-wise stage, which has neither weights nor pending sums."""
 
     @classmethod
-    def of(
+    def from_limits(
         cls, stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
     ) -> "VectorTiling":
-        """Return the tiling of a stage under limits; a seed draws it at random."""
+        """Cut a stage into tiles within `limits`, at random if there is a seed."""
         tiles = cut_vector(stage, limits, config, seed)
         return cls(stage=stage, limits=limits, config=config, tiles=tiles, chunks=[])
 
@@ -49,9 +49,10 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of each input that is loaded for each tile, unless the input repeats or is narrow.
+        """Part of each full-size input that is loaded for each tile.
 
-        Consecutive tiles may share a LOAD; each of them then has the range of all.
+        Inputs that repeat or have fewer channels are not included. If consecutive tiles share a
+        LOAD, each has the range of all of them.
         """
         tiles, count = self.tiles, self.tiles_per_load
         found = []
@@ -66,13 +67,13 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         if self.limits.tile_bytes >= UNBOUNDED or self.stage.period:
             return 1
         byte = len(self.stage.inputs) * self.stage.input_ratio + 1
-        size = max(self.made_bytes)
+        size = max(self.output_bytes)
         most = min(tuning.LOAD_BYTES, self.limits.tile_bytes // byte) // size
         # The first tile waits for a whole LOAD, as the next stage does for a whole tile.
         return max(1, min(most, len(self.tiles) // self.limits.tiles))
 
     def _narrow_range(self, number: int) -> InputRange:
-        """Return the range of the input of fewer channels that a tile reads for its rows."""
+        """Return the range that a tile reads of an input with fewer channels than the output."""
         tile, stage = self.tiles[number], self.stage
         first, end = tile.start // stage.period, tile.end // stage.period
         size = stage.narrow_bytes
@@ -87,7 +88,10 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return InputRange(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the range that a tile reads of each input; a repeating input is read whole."""
+        """Yield the name and the part of each input that a tile reads.
+
+        It reads the whole of an input that repeats.
+        """
         stage = self.stage
         for index, name in enumerate(stage.inputs):
             if name in stage.inputs[:index]:
@@ -100,18 +104,18 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
                 yield name, self._shift(self.input_ranges[number], stage.start(index))
 
     @cached_property
-    def made_bytes(self) -> list[int]:
+    def output_bytes(self) -> list[int]:
         """Number of bytes of output that each tile writes."""
         return [tile.end - tile.start for tile in self.tiles]
 
     @cached_property
     def completes(self) -> list[bool]:
-        """Whether each tile completes its outputs, which is always so."""
+        """Whether each tile completes its outputs; always true, because there is no reduction."""
         return [True] * len(self.tiles)
 
     @cached_property
     def pending(self) -> list[bool]:
-        """Whether accumulators hold unfinished sums after each tile, which is never so."""
+        """Whether the accumulators hold unfinished sums after each tile, which they never do."""
         return [False] * len(self.tiles)
 
     @cached_property
@@ -144,8 +148,8 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         """Whether any tile has only part of the reduction steps; false, as there are none."""
         return False
 
-    def staged_results(self, tiles: range) -> list[Staged]:
-        """Return the results of a staged tile: one row of bytes."""
+    def staged_results(self, tiles: range) -> list[StagedResult]:
+        """Return the results that a STORE reads from a tile's buffer: one row of bytes."""
         (number,) = tiles
-        tile, size = self.tiles[number], self.made_bytes[number]
-        return [Staged(Write(tile.start, size, size, size), offset=0, height=1, width=1)]
+        tile, size = self.tiles[number], self.output_bytes[number]
+        return [StagedResult(Write(tile.start, size, size, size), offset=0, height=1, width=1)]

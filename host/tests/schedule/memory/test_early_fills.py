@@ -17,7 +17,7 @@ def stage(**kind):
 
 def fills(*stages):
     """Return the early fills of stages with one short tile each."""
-    cut = SimpleNamespace(cycles=[1], made_bytes=[64])
+    cut = SimpleNamespace(cycles=[1], output_bytes=[64])
     slots = [SimpleNamespace(stage=index, number=0) for index in range(len(stages))]
     plan = SimpleNamespace(slots=slots, tilings=[cut] * len(stages))
     return early_fills(SimpleNamespace(stages=stages, config=CONFIG), plan)

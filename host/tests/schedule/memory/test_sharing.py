@@ -7,7 +7,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, Job, compile_network, run_phases
 from matloom.schedule.memory.sharing import lead_bytes
-from matloom.schedule.params import Order, TilingParams, Weights
+from matloom.schedule.params import TileOrder, TilingParams, WeightsLifetime
 from matloom.schedule.tiling.array import ArrayTiling
 from support.chain import Chain, exact_programs
 from support.instructions import stored
@@ -40,9 +40,9 @@ def tilings():
     job = Job(config=SMALL, options=CompileOptions())
     (run,) = run_phases(chain(), job, "bind").values["bind"].runs
     for stage in run.segment.stages:
-        for order in Order:
-            limits = TilingParams(weights=Weights.RESIDENT, order=order)
-            yield ArrayTiling.of(stage, limits, SMALL, None)
+        for order in TileOrder:
+            limits = TilingParams(weights=WeightsLifetime.RESIDENT, order=order)
+            yield ArrayTiling.from_limits(stage, limits, SMALL, None)
 
 
 def test_no_tile_writes_what_a_later_one_reads():

@@ -5,9 +5,9 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.schedule.params import UNBOUNDED, TilingParams, Weights
+from matloom.schedule.params import UNBOUNDED, TilingParams, WeightsLifetime
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.sequence import _interleave, _just_in_time, _stage_slots, sequence
+from matloom.schedule.tiling.sequence import _interleave, _just_in_time, _stage_slots, order_tiles
 from matloom.schedule.tiling.tiles import VectorTile
 from matloom.schedule.tiling.vector import VectorTiling
 from matloom.select.stage import VectorStage
@@ -29,7 +29,7 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
 
 
 def _tiling(stage, tiles, **limits):
-    limits = TilingParams(weights=Weights.RESIDENT, **limits)
+    limits = TilingParams(weights=WeightsLifetime.RESIDENT, **limits)
     return VectorTiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
 
 
@@ -55,7 +55,7 @@ def _order(*stages, spilled=()):
         )
         for stage in stages
     ]
-    order = sequence(segment, tilings, frozenset(spilled))
+    order = order_tiles(segment, tilings, frozenset(spilled))
     slots = order.slots
     assert [slot.last for slot in slots] == [
         slot.tile is tilings[slot.stage].tiles[-1] for slot in slots

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
+from matloom.schedule.params import FirstTiles, LastTiles, Prologue, TilingParams, WeightsLifetime
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.byte_ranges import cut_vector
 from matloom.schedule.tiling.cutting import chunks, cut_array
@@ -32,7 +32,7 @@ def _stage(channels=20, height=13, width=9, kernel=3):
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
-@pytest.mark.parametrize("weights", list(Weights))
+@pytest.mark.parametrize("weights", list(WeightsLifetime))
 @pytest.mark.parametrize("chunk_bytes", [1, 700, 1 << 20])
 def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
     stage = _stage()
@@ -59,14 +59,16 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
 def test_a_stage_is_cut_so_that_the_next_can_start_before_it_ends():
     rows = [
         tile.end_row - tile.first_row
-        for tile in cut_array(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
+        for tile in cut_array(
+            _stage(), TilingParams(weights=WeightsLifetime.RESIDENT), CONFIG, None
+        )
     ]
     assert len(rows) >= 4
     assert max(rows) <= 4
 
 
 def test_a_tile_reads_the_rows_under_its_kernel():
-    tiles = cut_array(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
+    tiles = cut_array(_stage(), TilingParams(weights=WeightsLifetime.RESIDENT), CONFIG, None)
     first = tiles[0]
     box = input_box(_stage(), first, CONFIG)
     assert (box.low, box.high) == (0, first.end_row + 1)
@@ -124,7 +126,7 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         dilation_x=dilation,
     )
     tiles = cut_array(
-        stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None
+        stage, TilingParams(weights=WeightsLifetime.RESIDENT, first=FirstTiles.SPLIT), CONFIG, None
     )
     assert len(tiles) > stage.grid.blocks or stage.loop_nest.steps == 1, "the first is split"
     for block in range(stage.grid.blocks):
@@ -153,13 +155,13 @@ def _product(rows, inner, columns):
     )
 
 
-@pytest.mark.parametrize("last", [Last.EVEN, Last.CHUNKS])
+@pytest.mark.parametrize("last", [LastTiles.EVEN, LastTiles.CHUNKS])
 @pytest.mark.parametrize("prologue", [(16, 2, 1), (50, 3, 4), (16, 8, 1), (500, 9, 100)])
 def test_an_opening_covers_each_step_of_each_output_once(prologue, last):
     stage = _product(61, 100, 70)
     rows, blocks, steps = prologue
     limits = TilingParams(
-        weights=Weights.RESIDENT,
+        weights=WeightsLifetime.RESIDENT,
         chunk_bytes=2000,
         first=Prologue(rows=rows, blocks=blocks, steps=steps),
         last=last,
@@ -200,7 +202,9 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
         tile_unit=row_bytes,
         posts=(),
     )
-    limits = TilingParams(weights=Weights.RESIDENT, last=Last.ROWS if ramp_down else Last.EVEN)
+    limits = TilingParams(
+        weights=WeightsLifetime.RESIDENT, last=LastTiles.ROWS if ramp_down else LastTiles.EVEN
+    )
     ends = [0]
     for tile in cut_vector(stage, limits, CONFIG, None):
         assert tile.start == ends[-1]
@@ -234,7 +238,9 @@ def test_tiles_that_fill_tables_by_channel_are_few_and_equal(positions, tiles, r
         posts=((0, {}), (1, {})),
         table=np.zeros((blocks, columns, 256), np.uint8),
     )
-    limits = TilingParams(weights=Weights.RESIDENT, last=Last.ROWS if ramp_down else Last.EVEN)
+    limits = TilingParams(
+        weights=WeightsLifetime.RESIDENT, last=LastTiles.ROWS if ramp_down else LastTiles.EVEN
+    )
     cut = cut_vector(stage, limits, config, None)
     sizes = {(tile.end - tile.start) // (blocks * columns) for tile in cut}
     assert len(cut) == tiles
@@ -245,7 +251,7 @@ def test_the_last_positions_end_with_a_single_block():
     """After the last arithmetic, POST has one block left, and fetches only its parameters."""
     *others, final = cut_array(
         _stage(channels=60),
-        TilingParams(weights=Weights.RESIDENT, last=Last.ROWS),
+        TilingParams(weights=WeightsLifetime.RESIDENT, last=LastTiles.ROWS),
         CONFIG,
         None,
     )
@@ -258,7 +264,7 @@ def test_each_kind_of_bytes_is_of_the_tile_that_needs_most_of_it():
     tiles = SimpleNamespace(
         live_chunk_bytes=[100, 10],
         input_ranges=[SimpleNamespace(size=1), SimpleNamespace(size=20)],
-        made_bytes=[5, 110],
+        output_bytes=[5, 110],
         completes=[True, True],
     )
-    assert BaseTiling._most_bytes(tiles, 1, True) == (100, 101, 10 + 20 + 110 + 5)
+    assert BaseTiling._max_tile_bytes(tiles, 1, True) == (100, 101, 10 + 20 + 110 + 5)
