@@ -1,4 +1,4 @@
-"""Copies of matrices into panels, band by band."""
+"""Copies matrices into panels, the layout of weights, one band of rows after another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LONGEST_STEP = largest(Opcode.POST, "x_step")
 
 @dataclass(frozen=True, kw_only=True)
 class _Band:
-    """Rows that one copy moves: of each image, `rows` rows from `first_row` on.
+    """Rows that one stage copies: of each image, `rows` rows from `first_row` on.
 
     In the input, images are `in_rows` rows apart. The first row goes to byte `offset` of the
     output, where images are `image_step` bytes apart.
@@ -32,9 +32,10 @@ class _Band:
 
 
 def _bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
-    """Yield the bands of all panels.
+    """Yield the bands of rows that make up all panels.
 
-    Whole bands that are adjacent in the input are the images of a single `_Band`.
+    Whole bands that are adjacent in the input are copied together, as the images of a single
+    `_Band`.
     """
     several = panels.inner > panels.band
     adjacent = in_rows == panels.inner and (panels.images == 1 or not in_rows % panels.band)

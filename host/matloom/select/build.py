@@ -90,7 +90,10 @@ class Convolution:
 
     @property
     def has_adjacent_positions(self) -> bool:
-        """Whether adjacent positions of a row are adjacent in the output, and may share columns."""
+        """Whether adjacent positions of a row are adjacent in the output.
+
+        They may share columns.
+        """
         return self.place is None or self.whole_rows
 
     @property
@@ -106,7 +109,7 @@ class Convolution:
 
     @property
     def parts(self) -> tuple[np.ndarray, ...]:
-        """The filters as one int8 array, or as two whose sum they are."""
+        """The filters as one int8 array, or as two int8 arrays that add up to them."""
         if self.filters.dtype == np.int8:
             return (self.filters,)
         first = np.clip(self.filters, -128, 127)
@@ -119,10 +122,11 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return the parameter blocks, with channels repeated for each of `pack` positions.
+        """Return the parameter blocks of POST, with channels repeated for each of `pack` positions.
 
-        `sums` has the sum of each channel's filter, which the bias needs to correct for the zero
-        point.
+        `sums` has the sum of each channel's filter, with which the bias is corrected for the
+        input's zero point. `accumulators` is the number of accumulators per column and output
+        block.
         """
         by_channel = None
         if self.scale.varies_by_channel:
@@ -139,8 +143,8 @@ class Convolution:
     ) -> ArrayStage:
         """Return a stage that computes `pack` positions at a time, in blocks of `block` channels.
 
-        The depth of `window` is in bytes; `more` are further members of the stage. No tile is wider
-        than `widest` positions, if given.
+        The depth of `window` is in bytes; `more` are further members of the `ArrayStage`. No tile
+        is wider than `widest` positions, if given.
         """
         channels, size = len(self.bias), self.scale.element_bytes
         grid = Grid(
@@ -225,7 +229,10 @@ def _weights(
 
 
 def _operand(parts: Sequence[np.ndarray], nest: Walk, layer: Convolution) -> Constant | TwoParts:
-    """Return the weights from the tiles of the parts of the filters."""
+    """Return the weights of a layer, made from weight tiles.
+
+    `parts` has the tiles of the filters, or of each of two arrays that add up to the filters.
+    """
     first, *others = [constant_weights(tiles, layer.mode, layer.config) for tiles in parts]
     if not others:
         return first
@@ -280,8 +287,9 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
 def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     """Return a dilated depthwise convolution of int8 as one stage per phase of its input.
 
-    The result is empty for any other layer, if single taps are faster, or if a phase has no sliding
-    window or POST cannot write outputs that far apart.
+    A phase has the positions with equal remainders modulo the dilation. The result is empty for any
+    other layer, if single taps are faster, or if a phase has no sliding window or POST cannot write
+    outputs that far apart.
     """
     window, channels = layer.window, layer.filters.shape[2]
     size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)

@@ -7,13 +7,13 @@ from matloom.select.stage import Posts
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POST that changes the scale and the zero point, which is `input_zero` before."""
+    """Return the POST that changes the scale of bytes, and their zero point from `input_zero`."""
     post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
     return ((0, {**post, **result.post()}),)
 
 
 def narrowing_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POSTs that requantise words to bytes, with the accumulators in between."""
+    """Return the POSTs that requantise int16 elements to bytes, by way of the accumulators."""
     kept = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,
@@ -35,7 +35,7 @@ def sum_posts(
     left_shift: int,
     result: Requantisation,
 ) -> Posts:
-    """Return the POSTs of an addition.
+    """Return the POSTs of an addition of two tensors.
 
     One POST for each input adds it, scaled, to the accumulators; the last one requantises the sum.
     `zeros` and `scales` are the inputs' zero points and multipliers with shifts; both inputs are
@@ -63,7 +63,7 @@ def sum_posts(
 
 
 def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.ADD) -> Posts:
-    """Return the two POSTs of an addition if one of its operands needs a shift only.
+    """Return two POSTs for an addition in which one operand needs only a shift, instead of three.
 
     Parameters
     ----------

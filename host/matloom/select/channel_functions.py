@@ -1,4 +1,4 @@
-"""Tensors that are computed from the bytes of one other tensor, by a function for each channel."""
+"""Finds operators that together apply a function of one byte, by channel, to a tensor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,9 @@ class ChannelFunction:
 def channel_function(
     graph: Graph, last: Node, producers: Mapping[int, Node], private: frozenset[int]
 ) -> ChannelFunction | None:
-    """Return the function of the longest chain of operators that ends with `last`; None if none.
+    """Return the longest chain of operators ending with `last` that is a function of one byte.
+
+    Return None if there is none.
 
     Parameters
     ----------
@@ -80,7 +82,7 @@ def table_blocks(table: Array, columns: int) -> Array:
 
 
 def _is_elementwise(graph: Graph, node: Node) -> bool:
-    """Return whether an operator computes int8 elements from those at the same place and constants.
+    """Return whether an operator makes each int8 element from the one at its place and constants.
 
     Each constant must be a single element, or one for each channel.
     """
@@ -101,7 +103,7 @@ def _is_elementwise(graph: Graph, node: Node) -> bool:
 
 
 def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
-    """Return the tensor numbers of what operators read and do not make, except constants."""
+    """Return the tensor numbers of the inputs of `nodes` that other operators compute."""
     made = {node.output for node in nodes}
     read = {number for node in nodes for number in node.inputs}
     return {number for number in read - made if graph.tensors[number].data is None}
@@ -110,9 +112,10 @@ def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
 def _next_operator(
     graph: Graph, nodes: Sequence[Node], outer: Mapping[int, Node | None], private: frozenset[int]
 ) -> Node | None:
-    """Return the last operator that can join `nodes`, because only they read its result, or None.
+    """Return the last operator that can join `nodes`; None if none can.
 
-    `outer` maps the tensors that `nodes` read to their producers.
+    Only `nodes` may read its result. `outer` maps each tensor that they read from outside to its
+    producer; `private` are the tensors that may be left out.
     """
     inside = {id(node) for node in nodes}
     able = [

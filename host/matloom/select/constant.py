@@ -26,7 +26,7 @@ class Constant:
 
     @property
     def steps(self) -> int:
-        """Number of steps of an output block that have tiles of their own."""
+        """Number of reduction steps of an output block, each of which has a weight tile."""
         return int(self.tiles.shape[1])
 
     @property

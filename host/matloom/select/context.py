@@ -47,7 +47,7 @@ class NotOnEngine(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """A node, its graph, and the names of the buffers that hold its tensors.
+    """A node to turn into stages, its graph, and the names of the buffers of its tensors.
 
     Members
     -------
@@ -104,7 +104,7 @@ class Context:
 
     @property
     def tile_unit(self) -> int:
-        """Size in bytes of a row of the output if it is an image, else of the whole output."""
+        """Size in bytes of a row of the output if that is an image, else of the whole output."""
         return tile_unit(self.output)
 
     def buffer_name(self, suffix: str) -> str:
@@ -120,9 +120,9 @@ class Context:
 
     @property
     def filters(self) -> Array:
-        """Filters of a layer, its second input; int16 if they have nine bits.
+        """Filters of a layer, its second input, as int8, or int16 if they have nine bits.
 
-        Filters of uint8 have their zero point subtracted.
+        The zero point of uint8 filters is subtracted.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class Context:
         return narrow if (narrow == centred).all() else centred
 
     def check_words(self) -> None:
-        """Raise `NotOnEngine` unless all tensors are int8, or int16 that the engine supports.
+        """Raise `NotOnEngine` unless all tensors are int8, or int16 and the engine supports that.
 
         Tensors of int16 must have zero points of 0.
         """
@@ -161,7 +161,7 @@ class Context:
             raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
 
     def bias(self, channels: int) -> Array:
-        """Return the biases of a layer, (channels,); zeros if it has none."""
+        """Return the biases of a layer, an array (channels,); zeros if it has none."""
         if len(self.inputs) <= BIAS:
             return np.zeros(channels, int)
         return self.constant(BIAS).reshape(-1)
@@ -202,6 +202,6 @@ def constant_post(value: int) -> dict[str, int]:
 
 
 def tile_unit(tensor: Tensor) -> int:
-    """Return the size in bytes of a row of an image, or of the whole tensor if it is not one."""
+    """Return the size in bytes of a row of an image, or of a whole tensor that is not an image."""
     shape, size = tensor.shape, tensor.size_bytes
     return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size

@@ -1,4 +1,4 @@
-"""Stages that copy boxes of a tensor, with strides and padding, to strided addresses."""
+"""Stages that copy a strided box of a tensor, with padding, to strided addresses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MERGING_WORTH = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Part of a tensor to copy: images of rows of `width` positions.
+    """Part of a tensor to copy: of each image, some rows of `width` positions.
 
     Members
     -------
@@ -71,7 +71,7 @@ class CopiedAxis:
 
 
 def _fastest_run(size: int, rows: int, config: Config) -> tuple[int, int]:
-    """Return the positions per row, and the bytes per position, that copy rows fastest.
+    """Return the shape in which copies of rows are fastest: positions per row, bytes per position.
 
     A row has `size` bytes. A position has one block, and as many bytes as possible, unless a single
     position of several blocks is clearly faster.
@@ -109,9 +109,9 @@ def row_grid(count: int, size: int, config: Config) -> Grid:
 
 
 def _merge_axes(axes: list[CopiedAxis]) -> list[CopiedAxis]:
-    """Return the axes, with each that is read in full merged into the previous one if possible.
+    """Merge each axis that is read in full into the axis before it, if elements stay contiguous.
 
-    It is possible if the elements are contiguous.
+    Fewer axes need fewer loops.
     """
     groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
@@ -129,7 +129,7 @@ def _merge_axes(axes: list[CopiedAxis]) -> list[CopiedAxis]:
 
 
 def copy_of_lines(count: int, size: int, config: Config) -> Copy:
-    """Return the copy of a tensor of `count` rows of `size` bytes."""
+    """Return the copy of a whole tensor of `count` rows of `size` bytes, unchanged."""
     images, rows = split_into_planes(count)
     width, position = _fastest_run(size, rows, config)
     return Copy(
@@ -144,20 +144,20 @@ def copy_of_lines(count: int, size: int, config: Config) -> Copy:
 
 
 def _count_strided_axes(groups: list[CopiedAxis]) -> int:
-    """Return the number of axes over which loops must step.
+    """Return the number of axes that need a loop of their own.
 
-    The first axis counts only if it is not read in full.
+    The first axis does so only if it is not read in full.
     """
     return len(groups) - groups[0].is_full
 
 
 def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
-    """Return the copy that reads the given elements of each axis; the last axis is bytes.
+    """Return the copy that reads the given elements of each axis; the last axis is that of bytes.
 
     Raises
     ------
     NotOnEngine
-        More axes are cut than the engine's loops can step over, or one is read backwards.
+        More axes are read in part than the engine's loops can step over, or one is read backwards.
     """
     groups = _merge_axes(axes)
     if any(axis.step < 0 for axis in groups):
@@ -196,7 +196,7 @@ def copy_of_axes(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy
 
 
 def _loop_nest(copy: Copy, block: int) -> LoopNest:
-    """Return the loop nest of a copy, a single step.
+    """Return the loop nest of a copy, which has a single reduction step.
 
     Output blocks read inputs `block` bytes apart.
     """
@@ -221,7 +221,7 @@ def copy_stage(
     place: Callable[..., OutputLayout] = Dense,
     complement: bool = False,
 ) -> ArrayStage:
-    """Return the stage that copies; with `complement`, each byte x becomes -1 - x.
+    """Return the stage of a copy; with `complement`, it writes -1 - x for each byte x.
 
     `place` makes the layout of the outputs from their grid.
     """

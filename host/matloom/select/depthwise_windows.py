@@ -1,4 +1,4 @@
-"""Chooses the sliding windows of a depthwise convolution: those that stream the fewest vectors."""
+"""Chooses the sliding window of a depthwise convolution that streams the fewest vectors."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ DepthwiseWindow = SlidingWindow | SpacedWindow
 
 
 def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
-    """Return the window that streams the fewest vectors for a depthwise convolution.
+    """Return the sliding window that streams the fewest vectors for a depthwise convolution.
 
     The result is None if no window of the engine can compute it.
     """
@@ -43,7 +43,7 @@ def widest_tile(nest: DepthwiseWindow) -> int | None:
 
 
 def _can_slide(window: Window) -> bool:
-    """Return whether a window of neighbouring taps can compute a depthwise convolution."""
+    """Return whether a sliding window of adjacent taps can compute a depthwise convolution."""
     return (
         window.depth > 1
         and window.dilation_y == window.dilation_x == 1

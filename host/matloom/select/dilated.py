@@ -1,4 +1,7 @@
-"""Phases of dilated convolutions: within one phase of the image, the kernel is not dilated."""
+"""Splits dilated convolutions into phases, within which the kernel is not dilated.
+
+A phase has the input positions with equal remainders modulo the dilation.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ _MAX_PHASES = 64
 
 
 class OutputPhase(NamedTuple):
-    """Outputs of a dilated convolution that read one phase of its input.
+    """Outputs of a dilated convolution that read only one phase of its input.
 
     Members
     -------

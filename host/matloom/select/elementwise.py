@@ -38,7 +38,10 @@ from matloom.select.two_slopes import sloped_stage
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return an element-wise stage, which writes `target`; by default, the operator's result."""
+    """Return an element-wise stage of these POSTs and inputs.
+
+    It writes the tensor `target`, or by default the operator's result.
+    """
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -65,7 +68,7 @@ def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
-    """Return the stage that adds two tensors of zero points `zeros`, with the scales of ADD."""
+    """Return the stage that adds two tensors with zero points `zeros`, scaled as in an ADD."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition_scales(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
@@ -78,7 +81,10 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
 
 
 def squared_difference(context: Context) -> Stage:
-    """Return the stage of SQUARED_DIFFERENCE: the operand of the larger scale is only shifted."""
+    """Return the stage of SQUARED_DIFFERENCE.
+
+    POST scales one operand into the accumulators; the one of the larger scale is only shifted.
+    """
     if not context.config.has_squares:
         raise NotOnEngine("it squares differences, which needs products = 3 in the configuration")
     scales = square_scales(context.graph, context.node)
@@ -126,7 +132,7 @@ def add(context: Context) -> Stage:
 
 
 def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
-    """Return whether scaling is an odd function: negated bytes give negated results."""
+    """Return whether scaling is an odd function of bytes minus `zero`: f(-x) is always -f(x)."""
     values = (np.arange(-128, 128) - zero) << left_shift
     above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
     return bool(np.all(above == -below))
@@ -154,8 +160,8 @@ def _rounding_matters(context: Context, scales: Addition) -> bool:
 def subtract(context: Context) -> tuple[Stage, ...]:
     """Return the stages of SUB: the complement of the second input, -1 - x, and an addition.
 
-    The zero point is complemented too, so that differences from it are negated. Scaling rounds
-    halves up, then away from zero: symmetric unless a half occurs, on which bytes seldom depend.
+    The zero point is complemented, too, so the second operand is negated. Scaling rounds halves up,
+    which is not symmetric; SUB is refused if that may change a result.
     """
     scales = addition_scales(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
@@ -257,30 +263,30 @@ def product(
 
 
 def sum_of_parts(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the stage that adds two results, of which one is at the zero point everywhere."""
+    """Return the stage that adds the results of two stages, one of which is zero in each place."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")
 
 
 def positive_part(context: Context, scale: Multiplier) -> VectorStage:
-    """Return the stage of ``max(x, 0)``, scaled; `x` is the first input."""
+    """Return the stage of ``max(x, 0)``, scaled, for the operator's first input `x`."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     positive = replace(context.result(*scale, Activation.NONE), low=output)
     return _requantise(context, zero, positive, context.buffer_name("above"))
 
 
 def negative_part(context: Context) -> VectorStage:
-    """Return the stage of ``min(x, 0)``, not scaled; `x` is the first input."""
+    """Return the stage of ``min(x, 0)``, not scaled, for the operator's first input `x`."""
     zero = context.inputs[0].zero_point
     negative = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
     return _requantise(context, 0, negative, context.buffer_name("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of LEAKY_RELU: a table, the larger of two sums, or the sum of two parts.
+    """Return the stages of LEAKY_RELU: a lookup table, the larger of two sums, or a sum of parts.
 
-    The parts are the values on both sides of zero, each scaled.
+    The parts are the positive and the negative values, each scaled.
     """
     context.check_words()
     words = context.output.dtype == "int16"

@@ -1,4 +1,4 @@
-"""Split-K parts of a reduction: the steps that one EXEC runs, and the input it reads."""
+"""Limits an EXEC to some steps of a reduction (split-K), and finds the input that it reads."""
 
 from typing import NamedTuple
 
@@ -67,7 +67,10 @@ def limit_steps(
 
 
 def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
-    """Return the ranges (half open) of rows, and of bytes in a row, that an EXEC addresses."""
+    """Return the rows, and the bytes in each, that an EXEC addresses: two starts and ends.
+
+    The tuple has first row, end row, first byte, end byte; ends are exclusive.
+    """
     rows = (fields["height"] - 1) * fields["y_step"]
     rows += (fields["kernel_rows"] - 1) * fields["kernel_row_step"]
     length = (fields["width"] - 1) * fields["x_step"] + (oc_blocks - 1) * fields["oc_step"]
@@ -92,7 +95,7 @@ def input_region(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, arra
 
 
 def read_bytes(fields: dict[str, int], array_rows: int) -> int:
-    """Return the size in bytes of the rectangle that an EXEC of one block reads, with padding."""
+    """Return the bytes of the input rectangle, with padding, that an EXEC of one block reads."""
     top, bottom, left, right = _ranges(fields, 1, array_rows)
     return (bottom - top) * (right - left)
 
@@ -100,10 +103,11 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
 def split_k_parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
-    """Return ranges (half open) of at most `most_steps` steps, each of which one EXEC can run.
+    """Split the steps of a reduction into ranges (half open), each of which one EXEC can run.
 
-    A part has kernel rows, columns of one row, or blocks of one column. It reads at most
-    `input_bytes` for one output position, unless even a single step reads more.
+    A range has at most `most_steps` steps: whole kernel rows, columns of one row, or blocks of one
+    column. It reads at most `input_bytes` for one output position, unless even a single step reads
+    more.
     """
     whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     units = [

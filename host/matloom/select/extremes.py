@@ -28,15 +28,15 @@ _UNCHANGED = {"rounding": Rounding.DOUBLE, "multiplier": 2**30, "shift": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class ByteComparison:
-    """Comparison of the bytes of two tensors, by EXEC and POST.
+    """How EXEC and POST compare the bytes of two tensors.
 
     Members
     -------
     weight:
         The factor by which EXEC multiplies bytes of the first tensor.
     limit:
-        Fields of the POST that sets the accumulators to bytes of the second tensor, times the
-        same factor.
+        Fields of the POST that sets the accumulators to bytes of the second tensor, times the same
+        factor.
     result:
         Fields of the POST that turns the larger values into results.
     """
@@ -58,8 +58,8 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
     """Return the stages of MAXIMUM or MINIMUM of two computed int8 tensors.
 
     For each tile, POST sets the accumulators to bytes of the second tensor, and EXEC keeps the
-    larger of them and the first tensor's. For minima, a copy complements the second tensor, and
-    another one the results.
+    larger of these and the first tensor's. A minimum is computed as a maximum of complements, with
+    copies that complement the second tensor and the results.
     """
     _check(context)
     shape, result = context.output.shape, context.results[0]
@@ -94,7 +94,7 @@ def _check(context: Context) -> None:
 
 
 def _complement(context: Context, shape: tuple[int, int], tensors: tuple[str, str]) -> ArrayStage:
-    """Return the stage that writes the complement of each byte of a tensor."""
+    """Return the stage that writes the complement, -1 - x, of each byte x of a tensor."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
@@ -114,8 +114,8 @@ def _maximum_stage(
 ) -> ArrayStage:
     """Return the stage that writes the element-wise maximum of two tensors of bytes.
 
-    `tensors` has one name if both are the same. `shape` has the number of rows, and the bytes of a
-    row; `comparison` says how bytes are scaled before EXEC compares them, and after.
+    `tensors` has one name if both are the same. `shape` has the number of rows and the bytes of a
+    row; `comparison` says how bytes are scaled before EXEC compares them, and afterwards.
     """
     config, (count, size) = context.config, shape
     grid = row_grid(count, size, config)
@@ -136,7 +136,7 @@ def _maximum_stage(
 
 
 def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Config) -> ArrayStage:
-    """Return a stage of `extreme` with another comparison of its tensors."""
+    """Return a stage made by `extreme`, changed to compare its tensors in another way."""
     tile = identity_tile(config).view(np.int8) * np.int8(comparison.weight)
     region = replace(stage.regions[0], post=comparison.result)
     limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **comparison.limit}
@@ -149,5 +149,5 @@ def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Co
 
 
 def _position_loop_nest(size: int) -> LoopNest:
-    """Return the loop nest over positions of `size` bytes, whose EXECs keep maxima."""
+    """Return the loop nest of EXECs that keep maxima, over positions of `size` bytes."""
     return LoopNest(x_step=size, maximum=True, weights_fixed=True)

@@ -10,7 +10,7 @@ from matloom.select.stage import VectorStage
 
 
 def _check(context: Context) -> None:
-    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour uses such a format.
+    """Raise `NotOnEngine` if the engine lacks the float format, or no neighbour computes in it.
 
     Without such a neighbour, data would move to the engine and back for a single operator.
     """
@@ -25,7 +25,7 @@ def _check(context: Context) -> None:
 
 
 def _keeps_format(context: Context, node: Node) -> bool:
-    """Return whether a node is a layer in a floating-point mode, or rounds to such a format."""
+    """Return whether a node is a layer in a floating-point mode, or rounds to the format of one."""
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return True
     return context.graph.tensors[node.outputs[0]].dtype in STORAGE.values()

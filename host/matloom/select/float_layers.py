@@ -24,9 +24,10 @@ _RESIDUAL = 3
 
 
 def _tiles(patterns: Array, taps: int, config: Config) -> Array:
-    """Return weight tiles (output blocks, bytes) of bit patterns (channels, kernel rows, elements).
+    """Return the weight tiles (output blocks, bytes) of a layer in a floating-point mode.
 
-    A kernel row is cut into `taps` steps of `float_rows` elements, and padded with +0.
+    `patterns` has the bit patterns of its weights, (channels, kernel rows, elements). A kernel row
+    is cut into `taps` steps of `float_rows` elements, and padded with +0.
     """
     channels, rows = patterns.shape[:2]
     elements = config.float_rows
@@ -57,13 +58,13 @@ def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest
 
 
 def _require_mode(mode: str, config: Config) -> None:
-    """Raise `NotOnEngine` for a mode that the engine does not support."""
+    """Raise `NotOnEngine` if the engine does not support a mode, a number format of the array."""
     if mode not in config.mac_modes:
         raise NotOnEngine(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
 
 
 def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
-    """Raise `NotOnEngine` for a window, activation or mode that the engine does not support."""
+    """Raise `NotOnEngine` if the engine does not support a window, an activation or a mode."""
     _require_mode(mode, config)
     if activation not in LIMITS:
         raise NotOnEngine(f"the engine has no {activation} of floating-point numbers")

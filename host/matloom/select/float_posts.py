@@ -28,7 +28,7 @@ NOTHING = -(2**31)
 
 
 def limit_pattern(value: float) -> int:
-    """Return a limit as the signed byte of its fp8_e5m2 pattern.
+    """Return the fp8_e5m2 bit pattern of a limit as a signed byte.
 
     Raises
     ------
@@ -44,12 +44,12 @@ def limit_pattern(value: float) -> int:
 
 
 def _format_code(name: str) -> int:
-    """Return the code of a format, as in the field `pre_shift`, from its name."""
+    """Return the code of a named number format, as in the field `pre_shift` of POST."""
     return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
 
 
 def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, int]:
-    """Return the POST fields for a format of elements on chip, and for limits.
+    """Return the POST fields for a number format of elements, and for limits on results.
 
     `format_code` is the code of the format; the limits are signed bytes, as in `LIMITS`.
     """
@@ -62,7 +62,7 @@ def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, i
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
-    """Return the POST fields for elements of `dtype` on chip, with the limits of an activation."""
+    """Return the POST fields for elements of `dtype` in the scratchpad, with an activation."""
     return _format_and_limits(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
@@ -99,9 +99,9 @@ def _from_accumulators(source: Source, dtype: str, activation: Activation) -> di
 
 
 def limit_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the POSTs that limit a float32 tensor and write `dtype`.
+    """Return the POSTs that limit a float32 tensor and write elements of `dtype`.
 
-    A POST has one format on chip, so another dtype takes two.
+    One POST handles one format in the scratchpad, so another dtype than float32 takes two.
     """
     if dtype == "float32":
         return ((0, _from_accumulators(Source.SPAD, dtype, activation)),)

@@ -1,4 +1,4 @@
-"""Loops over an image with folded rows, each of which serves a group of output rows.
+"""Loops of EXEC over an image with folded rows, each of which serves a group of output rows.
 
 A row of such an image has the input rows of a group, side by side as channels
 (`select.layout.row_folding`). All output rows of a group read the same vectors, but each has its
@@ -15,10 +15,10 @@ from matloom.select.loop_nest import Fields, Rows, Walk
 
 @dataclass(frozen=True, kw_only=True)
 class GroupedRows:
-    """Loops of `inner`, which has a single step, for groups of `group` output rows.
+    """Loops of EXEC that make `group` output rows from each row that the loops `inner` read.
 
-    An output block has one weight tile for each row of a group. One EXEC computes a group: its
-    output blocks are the rows, so that sums lie in the order of rows.
+    `inner` has a single step. An output block has one weight tile for each row of a group. One EXEC
+    computes a group: to EXEC, the rows are output blocks, so that sums lie in the order of rows.
     """
 
     inner: Walk
@@ -39,9 +39,10 @@ class GroupedRows:
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
 
-        `rows` counts output rows; `height` in the result counts groups.
+        `block` is the first output block. `rows` counts output rows; `height` in the result counts
+        groups.
         """
         groups = rows[0] // self.group, -(-rows[1] // self.group)
         return self.inner.fields(groups, columns, block)

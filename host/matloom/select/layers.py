@@ -114,7 +114,10 @@ def _check_int16(context: Context, filters: Array, activation: Activation) -> No
 
 
 def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
-    """Return the largest magnitude of each channel's sum, for inputs within `max_abs` of zero."""
+    """Return the largest possible magnitude of each channel's sum, (channels,).
+
+    Inputs differ from their zero point by at most `max_abs`.
+    """
     weights = np.abs(filters.astype(np.int64)).reshape(len(filters), -1).sum(axis=1)
     bias = np.abs(context.bias(len(filters)).astype(np.int64))
     largest: Array = weights * max_abs + bias
@@ -122,7 +125,7 @@ def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
 
 
 def _limb_count(context: Context, filters: Array, max_abs: int) -> int:
-    """Return the number of byte limbs stored of each result: one, or all limbs of an int32 sum.
+    """Return how many byte limbs of each sum are stored: one for bytes, or all of an int32 sum.
 
     Raises
     ------
@@ -275,7 +278,7 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
 def pooling(
     make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
-    """Return a function that builds the stage of a pooling operator.
+    """Return the stage builder of a pooling operator, a function of its `Context`.
 
     `make` builds the stage from the context, the window, and the limits of the results.
     """
@@ -291,5 +294,5 @@ def pooling(
 
 
 def _is_pooled(context: Context) -> bool:
-    """Return whether POST can write maxima for a MAX_POOL_2D instead of the results."""
+    """Return whether POST can write the maxima of the MAX_POOL_2D that reads a layer's results."""
     return bool(context.config.pooling) and is_pooled(context.graph, context.node.outputs[0])

@@ -1,4 +1,7 @@
-"""Per-channel parameters with which EXEC and POST compute the maximum of a byte and its product."""
+"""Finds per-channel parameters of EXEC and POST for the maximum of a byte and its product.
+
+This computes PRELU exactly, as the larger of x and x times a slope.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +35,7 @@ _ALL_BYTES = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedScales:
-    """Parameters that compute the maximum of a byte and its product; an entry per channel.
+    """Parameters that compute the maximum of a byte and its product, for each channel.
 
     Members
     -------
@@ -54,11 +57,11 @@ class LimitedScales:
 
 
 def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> LimitedScales | None:
-    """Return scales that compute the maximum of a byte and its product; None if a channel has none.
+    """Find parameters that compute the maximum of a byte and its product, for each channel.
 
-    A sum is ``weight * byte``, and a result ``zero + (sum + bias) * slope / weight``. The byte that
-    the sum is compared with has the inverse scale. Both biases are integers, so different weights
-    are tried, and results compared for all bytes.
+    Return None if a channel has none. A sum is ``weight * byte``, and a result ``zero + (sum +
+    bias) * slope / weight``. The byte that the sum is compared with has the inverse scale. Both
+    biases are integers, so different weights are tried, and results compared for all bytes.
 
     The reference kernel first rounds products to multiples of ``2**shift``. It then rounds a
     product away from the zero point up to half of that too early. The bias includes this
@@ -112,9 +115,10 @@ class _Rule:
 
 
 def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | None:
-    """Return POST's parameters (7, channels) for results; None if none were found for a channel.
+    """Return parameters of POST with the expected results, (7, channels).
 
-    `expected` (256, channels) has the result for each byte.
+    The seven are as in `_choices`; `expected` (256, channels) has the result for each byte. Return
+    None if no parameters are found for a channel.
     """
     choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
@@ -133,7 +137,10 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
 
 
 def _results(rule: _Rule, choices: Array) -> Array:
-    """Return the engine's result for every byte (256, channels); 128 if a sum is too large."""
+    """Return the engine's result for every byte under given parameters, (256, channels).
+
+    It is 128 where a sum is too large.
+    """
     weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = choices
     limits = requantize(
         wrap32(_ALL_BYTES + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0]
@@ -145,9 +152,9 @@ def _results(rule: _Rule, choices: Array) -> Array:
 
 
 def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
-    """Yield the choices to try for a channel, in order.
+    """Yield the parameters to try for a channel with this slope, in order.
 
-    A choice has a weight, then bias, multiplier and shift of the limit, then those of the result.
+    They are a weight, then bias, multiplier and shift of the limit, then those of the result.
     """
     zero = rule.zero
     if not slope:

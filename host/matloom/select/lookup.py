@@ -18,7 +18,7 @@ LOOKUPS = frozenset(
 
 
 def table_of(graph: Graph, node: Node) -> Array:
-    """Return an operator's results for all bytes: uint8 (256,), indexed by the unsigned byte."""
+    """Return the lookup table of an operator on one byte: uint8 (256,), by unsigned input byte."""
     every = np.arange(256, dtype=np.uint8).view(graph.tensors[node.inputs[0]].dtype)
     results = kernel_of(node, [every])(graph, node, [every])
     assert isinstance(results, np.ndarray)
@@ -27,7 +27,7 @@ def table_of(graph: Graph, node: Node) -> Array:
 
 
 def curve_or_table(context: Context) -> VectorStage:
-    """Return the stage of LOGISTIC or TANH: of int16 as a curve, else as a table."""
+    """Return the stage of LOGISTIC or TANH: a curve for int16, or a table for int8."""
     if context.output.dtype != "int16":
         return table_stage(context)
     context.check_words()
@@ -56,7 +56,7 @@ def curve_or_table(context: Context) -> VectorStage:
 
 
 def table_stage(context: Context) -> VectorStage:
-    """Return the stage of an operator on one tensor, as a table of its kernel's results."""
+    """Return the stage of an operator on one tensor, as lookups of its kernel's results."""
     if not context.config.tables:
         raise NotOnEngine("it needs a table, and the configuration has tables = 0")
     return VectorStage(

@@ -16,7 +16,7 @@ MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 
 class Walk(Protocol):
-    """Loops of EXEC over the input of a stage: single taps, or a sliding window."""
+    """Loops in which EXEC reads the input of a stage: tap by tap, or as a sliding window."""
 
     @property
     def steps(self) -> int:
@@ -36,7 +36,10 @@ class Walk(Protocol):
 
     @property
     def oc_step(self) -> int:
-        """Distance in bytes of the input between output blocks; 0 if all read the same."""
+        """Distance in bytes between the inputs of two output blocks.
+
+        It is 0 if all blocks read the same.
+        """
 
     @property
     def weights_fixed(self) -> bool:
@@ -44,11 +47,11 @@ class Walk(Protocol):
 
     @property
     def slides(self) -> bool:
-        """Whether windows slide: a tile then streams more rows than it has outputs."""
+        """Whether EXEC slides a window; a tile then streams more rows than it has outputs."""
 
     @property
     def is_long(self) -> bool:
-        """Whether it has one kernel row, with more taps than one EXEC can count.
+        """Whether the kernel has a single row, with more taps than one EXEC can count.
 
         The reduction then always runs in several parts.
         """
@@ -58,10 +61,16 @@ class Walk(Protocol):
         """Number of sums that POST reduces to one output."""
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+        """Return the approximate number of vectors that EXEC streams in a step.
+
+        A step makes `height` rows of `width` outputs.
+        """
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
+
+        `block` is the first output block.
+        """
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the EXECs of a tile.
@@ -78,7 +87,7 @@ class Walk(Protocol):
 
 
 class SingleSums:
-    """Loops that take one EXEC per tile, and leave one sum for each output."""
+    """Base of loops that take one EXEC per tile and leave one sum for each output."""
 
     sums_per_output: ClassVar[int] = 1
 
@@ -90,7 +99,7 @@ class SingleSums:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopNest(SingleSums):
-    """Loop nest of EXEC over the input: the fields that do not depend on the tile."""
+    """Loop nest in which EXEC reads its input tap by tap: the fields that all tiles share."""
 
     x_step: int
     y_step: int = 1
@@ -115,7 +124,7 @@ class LoopNest(SingleSums):
 
     @property
     def is_long(self) -> bool:
-        """Whether it has one kernel row, with more taps than one EXEC can count."""
+        """Whether the kernel has a single row, with more taps than one EXEC can count."""
         return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
     def vectors_per_step(self, height: int, width: int) -> int:
@@ -123,9 +132,9 @@ class LoopNest(SingleSums):
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
 
-        `first_row` is relative to the first row of the image.
+        `block` is the first output block. `first_row` counts from the first row of the image.
         """
         return {
             "maximum": int(self.maximum),
@@ -147,5 +156,5 @@ class LoopNest(SingleSums):
 
 
 def as_loop_nest(walk: Walk) -> LoopNest | None:
-    """Return `walk` if it processes single taps; None if it is a window."""
+    """Return the loops if they read tap by tap; None if they slide a window."""
     return walk if isinstance(walk, LoopNest) else None

@@ -1,4 +1,4 @@
-"""Stages of products of computed tensors: the second becomes panels of weights on chip."""
+"""Stages of products of computed tensors; the second one becomes weights, in panels on chip."""
 
 import math
 from collections.abc import Iterator
@@ -82,7 +82,10 @@ def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage,
 def _products(
     context: Context, product: Product, left: str, scale: Requantisation, *, adj_y: bool
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that copy the second operand into panels, then multiply by them."""
+    """Yield the stages that copy the second operand into panels, then those that multiply.
+
+    `left` is the name of the first operand; `adj_y` says that the second one is transposed.
+    """
     transposed = adj_y and bool(context.config.transposed_weights)
     groups = _column_groups(product, context.config, transposed=transposed)
     if len(groups) > 1 and scale is UNSCALED:
@@ -145,7 +148,7 @@ def _check_rows(product: Product) -> None:
 
 
 def _column_groups(product: Product, config: Config, *, transposed: bool) -> list[tuple[int, int]]:
-    """Return the first column and the number of columns of the result that each stage makes.
+    """Return the first column and the number of columns of the result for each stage.
 
     There are as few stages as possible, whose panels of the second operand fit the scratchpad.
     `transposed` is as in `Product.panels`.
@@ -167,15 +170,15 @@ def _column_groups(product: Product, config: Config, *, transposed: bool) -> lis
 
 
 def _byte_summands(value: int) -> list[int]:
-    """Return bytes that add up to `value`, from -127 to 128; none for 0."""
+    """Return bytes that add up to `value`, each from -127 to 128; none for 0."""
     return [value // 2, value // 2] if value > _MAX_INT8 else [value] if value else []
 
 
 def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
-    """Return panels as weights; EXEC subtracts zero points, or further EXECs correct for them.
+    """Return a tensor of panels as weights, with what the zero points need.
 
-    Corrections use (a - x)(b - y) = ab - ay - bx + xy: they multiply a by a tile of -y, then a row
-    of -x by b. The bias is xy times the inner size.
+    EXEC subtracts zero points, or further EXECs correct for them by (a - x)(b - y) = ab - ay - bx +
+    xy: they multiply a by a tile of -y, then a row of -x by b. The bias is xy times the inner size.
     """
     tile, constants, found = config.rows * config.columns, b"", []
     subtracted = zeros if config.zero_points else (0, 0)
@@ -198,7 +201,10 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
 
 
 def _row_loops(inner: int, steps: int) -> LoopNest:
-    """Return the loops over rows of an operand; bytes beyond a row are read as zeros."""
+    """Return the loop nest over rows of an operand, of `inner` bytes each, in `steps` steps.
+
+    Bytes beyond the end of a row are read as zeros.
+    """
     return LoopNest(blocks=steps, x_step=inner)
 
 
@@ -212,7 +218,7 @@ def _stage(
     *,
     rows_of: str | None,
 ) -> ArrayStage:
-    """Return the stage that multiplies the first operand by some panels.
+    """Return the stage that multiplies the first operand by some panels of the second.
 
     `place` makes the layout of the results in a shared tensor; None stores them densely.
     """

@@ -54,12 +54,14 @@ def interleaving_stages(
     steps: tuple[int, int],
     place: Callable[..., OutputLayout],
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that perform `task` by interleaving rows twice.
+    """Yield the stages that transpose matrices by interleaving rows twice.
 
     Parameters
     ----------
     tensors:
         Names of the matrices and of the result.
+    task:
+        The matrices, and which of their rows to transpose.
     steps:
         Result of `MatrixTranspose.steps`.
     place:
@@ -104,9 +106,9 @@ def _first_window(task: MatrixTranspose, steps: tuple[int, int]) -> Window:
 
 
 def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Window:
-    """Return the window of the second step for `part[1]` of its output rows, from `part[0]` on.
+    """Return the window of the second step for some of its output rows.
 
-    `window` is that of the first step.
+    `window` is that of the first step; `part` has the first of these rows and their number.
     """
     first, second = window.stride_y, window.stride_x
     return Window(

@@ -40,7 +40,10 @@ def _copy_of_axes(context: Context, axes: Sequence[CopiedAxis], pad_value: int =
 
 
 def _pad_byte(value: int, size: int) -> int:
-    """Return the signed byte to fill with; raise `NotOnEngine` if the bytes of the value differ."""
+    """Return the signed byte that fills an element of `size` bytes with `value`.
+
+    Raise `NotOnEngine` if the bytes of the value differ.
+    """
     first, *others = value.to_bytes(size, "little", signed=True)
     if any(other != first for other in others):
         raise NotOnEngine(f"the engine pads with equal bytes, not with {value}")
@@ -56,7 +59,7 @@ def _copy(
     *,
     tensors: tuple[str, str] | None = None,
 ) -> ArrayStage:
-    """Return the stage of a copy from input `source` to output `result`.
+    """Return the stage that copies input number `source` of the operator to output number `result`.
 
     `tensors` names an input and an output to use instead.
     """
@@ -143,7 +146,7 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
-    """Return the factor by which an axis grows, and the first position and step to read.
+    """Return the factor by which an axis grows, and the first position to read and the step.
 
     `places` has the position that each output reads, of an axis of `length`.
 

@@ -1,4 +1,4 @@
-"""Depthwise convolutions with a multiplier: channels are repeated first, so that windows slide."""
+"""Depthwise convolutions with a multiplier, computed by a sliding window on repeated channels."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from matloom.select.window import pointwise_window
 
 
 def depth_multiplier_stages(layer: Convolution, repeated: str) -> tuple[ArrayStage, ...]:
-    """Return a depthwise convolution of int8 as a copy of each channel and a convolution of those.
+    """Return a copy that repeats channels, and a depthwise convolution that reads them.
 
     The result is empty if the layer has no multiplier or is not int8, if the copies would fill more
     than three quarters of the scratchpad, or if a single stage takes no more cycles.

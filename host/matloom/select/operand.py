@@ -1,4 +1,4 @@
-"""Second operand of the array: weights known at compile time, or a computed tensor."""
+"""Second operand of the array: constant weights, or a computed tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from matloom.select.two_parts import TwoParts
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTail:
-    """Constants of a reduction whose last step has few rows: several output blocks share a tile.
+    """Constant weights whose last step has few rows of the array, so output blocks share its tile.
 
     A chunk has the other steps of its blocks, then the rows of their last step, from the last block
     to the first.
@@ -81,7 +81,9 @@ class SharedTail:
 
 @dataclass(frozen=True, kw_only=True)
 class Correction:
-    """Additional EXEC of a tile, which adds products of an operand with constants.
+    """Additional EXEC of a tile, which corrects sums for a zero point.
+
+    It adds products of one operand with constants.
 
     Members
     -------
@@ -98,7 +100,7 @@ class Correction:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """EXEC that streams constants as vectors, and so adds up selected rows of an operand's tiles.
+    """EXEC that streams constant vectors of ones and zeros, to select and add rows of weight tiles.
 
     Members
     -------
@@ -159,13 +161,13 @@ class Computed:
 
     @property
     def passes(self) -> int:
-        """Number of times that EXECs stream the positions of a tile."""
+        """Number of times that the EXECs of a tile stream all of its positions."""
         if self.selections:
             return sum(each.iterations * each.tiles for each in self.selections)
         return 1 + len(self.corrections)
 
     def first_byte(self, image: int, block: int, step: int) -> int:
-        """Return the offset in the tensor of a step's weight tile.
+        """Return the offset in the tensor of the weight tile of an image, output block and step.
 
         If the tensor has weights for a single image, all images share them.
         """
@@ -177,7 +179,10 @@ class Computed:
         return len(self.constants)
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the constants, whatever the blocks and steps: all else is computed at run time."""
+        """Return the constants that corrections and selections use, for any blocks and steps.
+
+        The weights themselves are computed at run time.
+        """
         return self.constants
 
 
@@ -185,12 +190,12 @@ Operand = Constant | SharedTail | TwoParts | Computed
 
 
 def same_weights(tile: np.ndarray, blocks: int) -> Constant:
-    """Return weights that use one tile, uint8 (bytes,), in all steps of all output blocks."""
+    """Return constant weights with one tile, uint8 (bytes,), in all steps of all output blocks."""
     return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
 
 
 def join_steps(weights: Sequence[Constant]) -> Constant:
-    """Return weights in which each step has the tiles of all `weights`, in order."""
+    """Return weights each of whose steps has the tiles of all `weights` in that step, in order."""
     return Constant(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 
 

@@ -1,4 +1,4 @@
-"""Operators that the engine can run, with their stages; the host runs the others, for a reason."""
+"""Operators that the engine can run, with their stages, and why the host runs the others."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -162,7 +162,7 @@ def _check(stage: Stage, config: Config) -> None:
 
 
 def _makes_input_signed(node: Node, graph: Graph) -> bool:
-    """Return whether a node only stores an input of the network, of uint8, as int8: 128 less."""
+    """Return whether a node only stores a uint8 input of the network as int8, 128 less."""
     if node.op is not Op.QUANTIZE or node.inputs[0] not in graph.inputs:
         return False
     data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
@@ -172,7 +172,10 @@ def _makes_input_signed(node: Node, graph: Graph) -> bool:
 
 
 def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
-    """Return the function that builds an operator's stages; raise `NotOnEngine` for its types."""
+    """Return the function that builds the stages of an operator from its `Context`.
+
+    Raise `NotOnEngine` if the engine does not support the operator or its types.
+    """
     if node.op is Op.MATRIX_PRODUCT:
         return matrix_product
     if node.op not in _STAGES:
@@ -194,7 +197,10 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 
 
 def _external_tensors(graph: Graph) -> Iterator[int]:
-    """Yield the tensors that start in external memory: they enter, or the host quantises them."""
+    """Yield the tensor numbers of inputs of the network, and of tensors that the host quantises.
+
+    These are in external memory at the start.
+    """
     yield from graph.entering
     for node in graph.nodes:
         if node.op is Op.QUANTIZE:
@@ -206,9 +212,10 @@ def _external_tensors(graph: Graph) -> Iterator[int]:
 def stages_of(
     node: Node, graph: Graph, names: Mapping[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
-    """Return the stages of a node; raise `NotOnEngine` with the reason if the host must run it.
+    """Return the stages with which the engine runs a node.
 
-    `names` maps tensors to the names of their buffers; tensors that share bytes share a name.
+    Raise `NotOnEngine` with the reason if the host must run it. `names` maps tensors to the names
+    of their buffers; tensors that share bytes share a name.
     """
     build = _builder(node, graph)
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):

@@ -7,7 +7,7 @@ from matloom.select.layout.base import Grid
 
 @dataclass(frozen=True, kw_only=True)
 class OutputRegion:
-    """A rectangle of output positions with the same POST fields; ends are exclusive."""
+    """A rectangle of output positions (half open) for which POST has the same fields."""
 
     first_row: int
     end_row: int

@@ -1,4 +1,4 @@
-"""Output positions that share the array's columns."""
+"""Lets neighbouring output positions share the array's columns, if there are few channels."""
 
 import math
 
@@ -16,8 +16,8 @@ def pack_positions(
     """Return the window to compute, and how many of its positions share blocks of columns.
 
     That number divides the width of the window. If each output depends on only one position, and
-    `rows_follow` each other in the output, rows of the image may be joined, so that the window has
-    fewer and longer rows.
+    `rows_follow` each other in the output without a gap, rows of the image may be joined, so that
+    the window has fewer and longer rows.
     """
     pack = positions_per_block(window, channels, columns, config)
     if pack > 1 or not (window.is_pointwise and rows_follow):

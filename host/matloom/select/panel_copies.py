@@ -1,4 +1,4 @@
-"""Transpositions of the operands of products: the first operand, and the second into panels."""
+"""Transposes operands of matrix products: the first operand, and the second one into panels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ def transpose_into_panels(
 def _transpose_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield a stage for each panel; it copies rows of the second operand to the panel's columns."""
+    """Yield a stage for each panel, which copies rows of the second operand to its columns."""
     for block in range(panels.blocks):
         rows = min(panels.width, panels.columns - block * panels.width)
         copy = Copy(

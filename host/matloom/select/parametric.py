@@ -9,9 +9,9 @@ from matloom.select.stage import Stage
 
 
 def parametric_relu(context: Context) -> tuple[Stage, ...]:
-    """Return PRELU: the part above zero plus the part below zero times the slopes.
+    """Return the stages of PRELU: the positive part, plus the negative part times the slopes.
 
-    At each element, one of them is the zero point, so nothing is rounded or clamped twice.
+    At each element, one of both is at the zero point, so nothing is rounded or clamped twice.
     """
     above, below = prelu_scales(context.graph, context.node)
     scale = context.result(*below, Activation.NONE)

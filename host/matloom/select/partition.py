@@ -12,9 +12,9 @@ from matloom.select.stage import Stage
 
 @dataclass(frozen=True, kw_only=True)
 class EngineRun:
-    """Nodes for one command buffer, with the stages of each.
+    """Nodes that the engine runs with one command buffer, and the stages of each.
 
-    `consumed` and `produced` are the tensor numbers of what enters and leaves the run.
+    `consumed` and `produced` are the tensor numbers of what the host passes in and gets back.
     """
 
     nodes: tuple[Node, ...]
@@ -25,7 +25,7 @@ class EngineRun:
 
 @dataclass(frozen=True, kw_only=True)
 class HostRun:
-    """One host operator, with the reason why the engine does not run it."""
+    """One operator that the host runs, with the reason why the engine does not."""
 
     node: Node
     reason: str
@@ -33,9 +33,9 @@ class HostRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """The runs of the engine and of the host in order, and the root of each tensor.
+    """Runs of the engine and of the host in execution order, and the tensors that share bytes.
 
-    The root is the tensor whose bytes a tensor shares, by number of both.
+    `roots` maps the number of a tensor to that of its root, the tensor whose bytes it shares.
     """
 
     runs: tuple[EngineRun | HostRun, ...]
@@ -57,7 +57,7 @@ def _computed_inputs(graph: Graph, node: Node) -> list[int]:
 def _groups(
     graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
-    """Return the nodes in execution order, grouped by whether the engine runs them.
+    """Return the nodes in execution order, in groups that the engine (True) or the host runs.
 
     The engine runs the nodes in `stages`, a mapping by node identity; `roots` maps tensors to those
     whose bytes they share. Engine runs are as long as data dependencies allow.
@@ -83,7 +83,7 @@ def _groups(
 
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
-    """Return the tensor numbers of what the host needs: its operators' inputs, and all results."""
+    """Return the tensor numbers of inputs of host operators, and of all results of the network."""
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:
@@ -94,7 +94,10 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
 def _stages(
     graph: Graph, machine: Machine, names: Mapping[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
-    """Return, by node identity, each node's stages, or the reason why the host runs it."""
+    """Return the stages of each node that the engine can run, and the reason for each other node.
+
+    Both are by node identity.
+    """
     stages: dict[int, tuple[Stage, ...]] = {}
     opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
     reasons = dict(zip(map(id, opaque), map(str, choose(graph, opaque)), strict=True))
@@ -119,7 +122,7 @@ def partition(
     names: Mapping[int, str],
     refused: Mapping[int, str] | None = None,
 ) -> Partition:
-    """Return the runs of a graph; `names` are unique tensor names.
+    """Divide a graph into runs of the engine and of the host; `names` are unique tensor names.
 
     `refused` gives reasons to leave operators to the host, by their index in the model file. A
     tensor leaves the engine under each name and shape that the host uses, or, if a later engine run
@@ -181,7 +184,7 @@ def _engine_run(
 def _reshapes(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
-    """Return the reshapes that make the `needed` tensors, and add these to `on_host`.
+    """Return host runs that make `needed` tensors by reshaping, and add these to `on_host`.
 
     Tensors that are in `on_host` already need none.
     """

@@ -1,4 +1,4 @@
-"""MAX_POOL_2D by POST: which layers it follows, and their loops over blocks of 2 x 2 outputs."""
+"""MAX_POOL_2D of 2 x 2 blocks computed by POST of the layer before it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def is_pooled(graph: Graph, tensor: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PooledWalk:
-    """Loops whose outputs are the maxima of blocks of `SIDE` x `SIDE` outputs of `inner`."""
+    """Loops of EXEC for a layer whose POST pools: maxima of `SIDE` x `SIDE` outputs of `inner`."""
 
     inner: Walk
 
@@ -59,7 +59,10 @@ class PooledWalk:
 
     @property
     def oc_step(self) -> int:
-        """Distance in bytes of the input between output blocks; 0 if all read the same."""
+        """Distance in bytes between the inputs of two output blocks.
+
+        It is 0 if all blocks read the same.
+        """
         return self.inner.oc_step
 
     @property
@@ -69,12 +72,12 @@ class PooledWalk:
 
     @property
     def slides(self) -> bool:
-        """Whether windows slide: a tile then streams more rows than it has outputs."""
+        """Whether EXEC slides a window; a tile then streams more rows than it has outputs."""
         return self.inner.slides
 
     @property
     def is_long(self) -> bool:
-        """Whether it has one kernel row, with more taps than one EXEC can count."""
+        """Whether the kernel has a single row, with more taps than one EXEC can count."""
         return self.inner.is_long
 
     def vectors_per_step(self, height: int, width: int) -> int:
@@ -82,7 +85,10 @@ class PooledWalk:
         return self.inner.vectors_per_step(SIDE * height, SIDE * width)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on."""
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
+
+        `block` is the first output block.
+        """
         return self.inner.fields(_double(rows), _double(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:

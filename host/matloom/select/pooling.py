@@ -30,7 +30,7 @@ def _pooling_stage(
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
-    """Return the pooling stage of a window, in the form with the fewest estimated cycles."""
+    """Return the pooling stage of a window: tap by tap or sliding, whichever seems faster."""
     found = None if maximum else _whole_image(context, window)
     if found is None:
         stage = _tap_stage(context, window, regions, pad_value, maximum=maximum)
@@ -83,7 +83,7 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
     """Return the window that sums a whole image, and the sliding window that computes it.
 
     A step of the sliding window has several taps; a step of a single tap would wait for the
-    previous sum. The image may have another shape than before, with the same bytes. None if
+    previous sum. The image may have another shape than before, with the same bytes. Return None if
     `window` does not cover the image, if elements have two bytes, or if single taps are as fast.
     """
     config, depth = context.config, window.depth
@@ -105,14 +105,14 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
 
 
 def _rows_window(window: Window, rows: int) -> Window:
-    """Return the window over a whole image whose bytes are reshaped to `rows` rows."""
+    """Return the window over a whole image after its bytes are reshaped to `rows` rows."""
     width = window.in_height * window.in_width // rows
     size = {"in_height": rows, "in_width": width, "kernel_height": rows, "kernel_width": width}
     return replace(window, **size)
 
 
 def _whole_image_window(window: Window, shape: WindowShape, config: Config) -> SlidingWindow:
-    """Return the window that sums a whole image; its surplus taps read padding."""
+    """Return a sliding window that sums a whole image; taps beyond the image read padding."""
     return SlidingWindow(
         shape=shape,
         in_width=window.in_width,
@@ -154,7 +154,7 @@ def _whole_stage(
 
 
 def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
-    """Return how many neighbouring taps of all channels fit in one vector.
+    """Return how many neighbouring taps, with all of their channels, fit in one vector.
 
     The result is 1 if the columns cannot hold all channels. The depth of `window` is in bytes, of
     which an element has `word`.
@@ -208,7 +208,10 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Return ranges of outputs (half open) with equally many valid taps, and that number."""
+    """Divide outputs into ranges (half open) with equal numbers of taps inside the image.
+
+    Return each range with that number.
+    """
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad
@@ -258,9 +261,9 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _summing_window(
     context: Context, window: Window, regions: list[OutputRegion]
 ) -> DepthwiseWindow | None:
-    """Return the window that sums bytes with weights of one.
+    """Return the sliding window that sums bytes with weights of one.
 
-    None if no window can, or if single taps are as fast.
+    Return None if no window can, or if single taps are as fast.
     """
     if context.output.element_bytes > 1:
         return None

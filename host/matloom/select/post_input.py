@@ -1,4 +1,4 @@
-"""Tensors that POST adds to a layer, and sums that several layers share."""
+"""Tensors that POST combines with a layer's sums or results, and sums that several layers share."""
 
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -38,7 +38,7 @@ class PostInput:
 
 
 class SharedSums(Flag):
-    """Flags of a layer that makes sums together with others, each from some of the channels."""
+    """Flags of a layer that adds to sums of an earlier stage, or leaves its sums to a later one."""
 
     NONE = 0
     #: The layer adds to the sums that an earlier one left in the accumulators.

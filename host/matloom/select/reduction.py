@@ -23,7 +23,10 @@ _MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kerne
 
 
 def _window_shape(count: int) -> tuple[int, int]:
-    """Return rows and columns of a window of `count` elements; raise `NotOnEngine` if none fits."""
+    """Return the rows and columns of a pooling window of `count` elements.
+
+    Raise `NotOnEngine` if no window fits.
+    """
     for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
             return count // columns, columns

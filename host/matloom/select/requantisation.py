@@ -32,12 +32,12 @@ class Requantisation:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Multiplier and shift of each channel, or the only pair."""
+        """Multiplier and shift of each channel, or a single pair for all of them."""
         multipliers, shifts = np.atleast_1d(self.multiplier), np.atleast_1d(self.shift)
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
 
     def repeat(self, sets: int) -> "Requantisation":
-        """Return the requantisation of these channels, repeated `sets` times."""
+        """Return the requantisation of `sets` copies of these channels, one after another."""
         if not self.varies_by_channel:
             return self
         return replace(
@@ -67,7 +67,7 @@ UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
 
 
 def limb_fields(limb: int) -> dict[str, int]:
-    """Return the POST fields that write one limb of sums (`numerics.from_limbs`)."""
+    """Return the POST fields that write one byte limb of 32-bit sums (`numerics.from_limbs`)."""
     pre_shift, shift = LIMBS[limb]
     return {
         "rounding": Rounding.SINGLE,

@@ -1,6 +1,7 @@
-"""Narrow depthwise layers and the pointwise layers around them, all on two bands of rows.
+"""Puts narrow depthwise layers, and the pointwise layers around them, on two bands of rows.
 
-A 1x1 convolution may compute two positions at once, each in its own columns. It computes any two
+In this layout, the upper and lower half of an image lie side by side, as channels. A 1x1
+convolution may compute two positions at once, each in its own columns. It computes any two
 positions in the same way. On bands, these are the same position of both halves of the image, so it
 reads bands and makes bands with unchanged weights.
 """
@@ -28,11 +29,11 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 def chain_bands(
     stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return the stages with bands from the input of a narrow depthwise layer on.
+    """Return the stages changed so that tensors from a narrow depthwise layer on lie in bands.
 
-    A pointwise layer must make that input, from a tensor that a convolution makes for it alone. All
-    stages that read bands must be pointwise or such depthwise layers; the last ones read the bands
-    one after the other.
+    A pointwise layer must make that layer's input, from a tensor that a convolution makes for it
+    alone. All stages that read bands must be pointwise or such depthwise layers; the last ones read
+    the bands one after the other.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def chain_bands(
 
 @dataclass
 class _Chain:
-    """The stages on bands from one depthwise layer on.
+    """Stages to be put on bands, from one depthwise layer to the last that reads bands.
 
     Members
     -------
@@ -83,7 +84,7 @@ class _Chain:
     def add_depthwise(self, index: int) -> bool:
         """Put a depthwise layer on bands, with all stages that must follow.
 
-        Return whether this is possible; if not, `changed` and `sizes` must be discarded.
+        Return whether it worked. If it did not, `changed` and `sizes` must be discarded.
         """
         made_at, producer = self._producer(self.stages[index])
         source_at, source = self._producer(producer)
@@ -120,7 +121,7 @@ class _Chain:
         return [at for at, stage in enumerate(self.stages) if name in stage.inputs]
 
     def _extend(self, first: str) -> bool:
-        """Put all readers of a tensor on bands, and all readers of their results in bands.
+        """Put all readers of a tensor on bands, then the readers of their results, and so on.
 
         Return whether this is possible.
         """
@@ -151,9 +152,9 @@ class _Chain:
         return together <= self.sizes.keys()
 
     def _next_banded_tensor(self, at: int) -> str:
-        """Return the tensor in bands that follows from a pointwise layer on bands.
+        """Return the next tensor in bands after the pointwise layer with index `at`.
 
-        That is the result of a depthwise layer if only that layer reads the pointwise layer's
+        This is the result of a depthwise layer if only that layer reads the pointwise layer's
         output; otherwise, it is that output.
         """
         output, readers = self.stages[at].output, self._readers(self.stages[at].output)
@@ -162,10 +163,10 @@ class _Chain:
         return output
 
     def _band_pair(self, at: int, index: int, bands: SeparateBands | None) -> bool:
-        """Put a pointwise layer and the depthwise layer that reads it on bands, if possible.
+        """Put a pointwise layer and the depthwise layer that reads it on bands.
 
-        Return whether it is possible. `at` and `index` are the indices of both layers. `bands` is
-        the layout of what the pointwise layer reads; None if it is dense.
+        Return whether it worked. `at` and `index` are the indices of both layers. `bands` is the
+        layout of the pointwise layer's input; None if it is dense.
         """
         producer, layer = self.stages[at].array, self.stages[index].array
         if producer is None or layer is None:
@@ -201,7 +202,7 @@ class _Chain:
         return True
 
     def _joined_layout(self, producer: ArrayStage, window: SlidingWindow) -> JoinedBands:
-        """Return the layout in which a pointwise layer makes both bands for a window."""
+        """Return the layout in which a pointwise layer makes both bands for a sliding window."""
         half = self.rows // 2
         grid = Grid(
             images=1,
@@ -214,7 +215,10 @@ class _Chain:
 
 
 def _is_pointwise(stage: ArrayStage) -> bool:
-    """Return whether a stage makes each position of a dense tensor from the input at its place."""
+    """Return whether a stage makes each output position from the input position at its place.
+
+    The output must be dense.
+    """
     nest, grid, read = stage.loop_nest, stage.grid, stage.input_layout
     if type(nest) is not LoopNest or type(read) is not DenseInput:
         return False

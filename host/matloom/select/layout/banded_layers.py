@@ -1,4 +1,4 @@
-"""Rewrites stages so that narrow depthwise layers process two bands of rows at once.
+"""Rewrites stages so that depthwise layers of few channels process two bands of rows at once.
 
 The bands are those of `select.layout.row_bands`.
 """
@@ -25,9 +25,9 @@ _LEAST_ROWS = 4
 def band_depthwise_layers(
     stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return the stages with bands between depthwise layers of few channels and their neighbours.
+    """Put inputs and outputs of depthwise layers of few channels in bands; return all stages.
 
-    A convolution must produce the tensor, only the depthwise layer may read it, and only a 1x1
+    A convolution must produce the input, only the depthwise layer may read it, and only a 1x1
     convolution may read the result, one band after the other.
 
     Parameters
@@ -65,7 +65,10 @@ def band_depthwise_layers(
 
 
 def _band_layout(producer: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
-    """Return the bands between a convolution and a 3x3 window layer; None if that is impossible."""
+    """Return the layout, in bands, of the tensor between a convolution and a 3x3 depthwise layer.
+
+    Return None if bands are impossible.
+    """
     window, rows = bandable_window(layer, config), layer.grid.rows
     if window is None or as_loop_nest(producer.loop_nest) is None:
         return None
@@ -97,7 +100,7 @@ def bandable_window(layer: ArrayStage, config: Config) -> SlidingWindow | None:
 
 
 def writes_single_block(stage: ArrayStage) -> bool:
-    """Return whether a stage makes one block of bytes per position of a single image."""
+    """Return whether a stage makes a single image, with one output block of bytes per position."""
     one = stage.grid.images == stage.grid.blocks == len(stage.regions) == 1
     return one and stage.makes_dense_bytes
 
@@ -127,7 +130,7 @@ def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRe
 
 
 def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
-    """Return the depthwise layer on both bands, with weights and parameters for each of them."""
+    """Return a depthwise layer that processes both bands, with weights and parameters for each."""
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
     # The rows above and below each band are stored.
@@ -145,7 +148,7 @@ def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> Arr
 
 
 def read_bands_one_by_one(consumer: ArrayStage, channels: int, half: int) -> ArrayStage:
-    """Return the convolution on bands: the rows of one band, then those of the other."""
+    """Return a convolution that reads the rows of one band, then those of the other."""
     nest = BandedLoopNest(
         **{**vars(consumer.loop_nest), "x_step": 2 * channels},
         half=half,

@@ -1,4 +1,4 @@
-"""Interface of layouts: where outputs go, what POST writes, what EXEC and LOAD read."""
+"""Interface of layouts: where outputs lie on chip, what POST writes, what EXEC and LOAD read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def tail(self) -> int:
-        """Size in bytes of the last output block of a position."""
+        """Size in bytes of the last output block of a position, which may be short."""
         return self.position_bytes - (self.blocks - 1) * self.block_bytes
 
     @property
@@ -94,7 +94,7 @@ class Grid:
 
 
 class Write(NamedTuple):
-    """Part of a tile that one POST writes: `size` bytes of each position.
+    """Bytes of each output position that one POST of a tile writes.
 
     Members
     -------
@@ -103,9 +103,9 @@ class Write(NamedTuple):
     x_step, row_step:
         Distance in bytes between positions, and between rows.
     size:
-        Size in bytes of a position, starting in block `block`.
+        Number of bytes of each position, from the start of block `block`.
     block:
-        First output block, relative to the tile's first.
+        First output block, counted from the tile's first.
     limb:
         Index of the limb of each sum to write; 0 is the lowest.
     """
@@ -154,14 +154,20 @@ class InputLayout(Protocol):
 
     @property
     def source(self) -> str | None:
-        """Name of the tensor in external memory that LOADs convert; None if LOADs only copy."""
+        """Name of the tensor in external memory that LOADs convert to this layout.
+
+        None if LOADs copy the tensor itself.
+        """
 
     @property
     def text(self) -> str:
-        """Name of the layout, for people; empty for a dense tensor."""
+        """Name of the layout in messages; empty for a dense tensor."""
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Yield the fields of LOADs for a transfer; `dram_offset` is relative to the source."""
+        """Yield the fields of LOADs for a transfer.
+
+        `dram_offset` counts from the source's first byte.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,17 +187,17 @@ class OutputLayout(ABC):
 
     @property
     def text(self) -> str:
-        """Name of the layout, for people; empty for a dense tensor."""
+        """Name of the layout in messages; empty for a dense tensor."""
         return ""
 
     @property
     def size(self) -> int:
-        """Size in bytes of the tensor, per limb, including any that the layout adds to outputs."""
+        """Size in bytes of the tensor, per limb, including halo and unused bytes of the layout."""
         return self.grid.size
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last of these outputs."""
+        """Byte of the tensor just after these outputs, which may be only a part of it."""
         return self.size
 
     @property
@@ -227,7 +233,7 @@ class OutputLayout(ABC):
         return ()
 
     def copies(self, tile: Outputs) -> Iterable[Fields]:
-        """Return the fields of POSTs that duplicate parts of the rows just written.
+        """Return the fields of POSTs that copy some of the rows just written to a second place.
 
         Addresses are relative to the start of the tensor.
         """
@@ -236,18 +242,21 @@ class OutputLayout(ABC):
     def complete_bytes(self, tile: Outputs) -> int:
         """Return the number of leading bytes of the tensor that are complete after a tile.
 
-        It must be the last tile of its rows. Tiles come in the order of images and rows.
+        The tile must be the last one of its rows. Tiles come in the order of images and rows.
         """
         return (tile.image * self.grid.rows + tile.end_row) * self.grid.row_bytes
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the number of rows that tiles divide among them, for a region of `rows` rows."""
+        """Return the number of rows from which the number of tiles is derived.
+
+        `rows` is the number of rows of one region of the outputs.
+        """
         return rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnChipLayout(OutputLayout):
-    """A layout that outputs are both written and read in, and that never leaves the chip."""
+    """Base of layouts in which a stage writes a tensor and another reads it, all on chip."""
 
     source: ClassVar[str | None] = None
 

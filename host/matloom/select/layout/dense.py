@@ -39,7 +39,7 @@ class DenseInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(OutputLayout):
-    """Layout of outputs as a dense tensor of their own, or as one for each limb of their sums."""
+    """Layout of outputs as a dense tensor, or as a dense tensor for each byte limb of sums."""
 
     limbs: int = 1
 
@@ -67,7 +67,7 @@ class Dense(OutputLayout):
 
 
 def staged_writes(layout: OutputLayout, tile: Outputs) -> Iterator[Write]:
-    """Yield the writes of a tile to a staging buffer: dense positions, limb after limb."""
+    """Yield the writes of a tile to a buffer of its own: dense positions, limb after limb."""
     size = layout.grid.bytes_in(tile)
     row_step = size * (tile.end_x - tile.first_x)
     for limb in range(layout.limbs):

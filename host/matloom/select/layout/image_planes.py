@@ -1,7 +1,8 @@
-"""Planes of an image as channels: LOADs interleave bytes that a TRANSPOSE would move one by one.
+"""Layout in which LOADs interleave the planes of an image as channels.
 
-Files of PyTorch and ONNX keep the planes of an image one after another. A LOAD can write the bytes
-of a row with an element stride, so one LOAD of all planes makes the tensor that layers read.
+Files of PyTorch and ONNX keep the planes of an image one after another, and a TRANSPOSE would move
+one byte at a time. A LOAD can write the bytes of a row with an element stride, so one LOAD of all
+planes makes the tensor that layers read.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class ImagePlanes(RowFolding):
 
     @property
     def channel_step(self) -> int:
-        """Distance in rows of the image from one channel to the next."""
+        """Distance in rows of `source` from one plane, or channel, to the next."""
         return self.rows
 
     @property
@@ -34,7 +35,7 @@ class ImagePlanes(RowFolding):
         return f"{self.planes} planes as channels"
 
     def inside(self, row: int) -> tuple[int, int]:
-        """Return the range of channels of a row that are planes of the image."""
+        """Return the range of channels (half open) in a row that come from planes of the image."""
         return 0, self.planes
 
     def is_filled(self, row: int) -> bool:

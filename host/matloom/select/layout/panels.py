@@ -1,4 +1,4 @@
-"""Panels: matrices in the order of weight tiles, one output block after another."""
+"""Panels: the layout of a matrix as weight tiles, one output block after another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Panels:
 
     @property
     def blocks(self) -> int:
-        """Number of panels of a matrix."""
+        """Number of panels of a matrix, one for each output block."""
         return -(-self.columns // self.width)
 
     @property
@@ -72,7 +72,7 @@ class Panels:
 
     @property
     def reduction(self) -> int:
-        """Number of elements of a sum: rows of a matrix, or columns if it is transposed."""
+        """Number of products in each sum: rows of a matrix, or columns if it is transposed."""
         return self.columns if self.transposed else self.inner
 
     @property
@@ -133,7 +133,7 @@ class PanelOutputs(OnChipLayout):
 
 
 def panel_layout(layout: OutputLayout, panels: Panels, heads: int = 1) -> PanelOutputs | None:
-    """Return the layout in which a stage writes panels of its outputs; None if it cannot.
+    """Return a layout in which a stage writes its outputs as panels; None if that is impossible.
 
     `heads` matrices lie side by side in a position of the outputs.
     """

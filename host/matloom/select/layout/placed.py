@@ -16,7 +16,7 @@ _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(OutputLayout):
-    """Output view: a stage's outputs inside a tensor that several stages write.
+    """Layout of the outputs of one stage inside a tensor that several stages write.
 
     Members
     -------
@@ -46,7 +46,7 @@ class Placed(OutputLayout):
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last of these outputs."""
+        """Byte of the tensor just after these outputs."""
         grid = self.grid
         return self.byte(grid.images - 1, grid.rows - 1, grid.width - 1, 0) + grid.position_bytes
 
@@ -57,7 +57,7 @@ class Placed(OutputLayout):
 
     @property
     def text(self) -> str:
-        """Description of the layout: the offset of its first byte."""
+        """Short description of the layout: the offset of its first byte."""
         return f"part of a larger tensor from byte {self.offset} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
@@ -66,15 +66,18 @@ class Placed(OutputLayout):
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 
     def complete_bytes(self, tile: Outputs) -> int:
-        """Return the number of leading complete bytes: 0 before the last tile of this stage."""
+        """Return the number of leading bytes that are complete after a tile.
+
+        Return 0 before the last tile.
+        """
         last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
         return self.complete if last else 0
 
     def for_producer(self, producer: OutputLayout) -> "Placed | None":
-        """Return the layout with which the producer of a copied tensor can write the copy itself.
+        """Return a layout with which the stage that makes the input can write the copy itself.
 
-        None if this stage does not copy in order, if the producer's layout does not consist of
-        whole lines, or if the steps are too large for POST.
+        Return None if this stage does not copy its input in order, if the producer's layout does
+        not consist of whole lines, or if the steps are too large for POST.
         """
         if not self.line or not isinstance(producer, Dense) or producer.limbs > 1:
             return None
@@ -96,9 +99,10 @@ class Placed(OutputLayout):
 def interleaved_layout(
     size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
 ) -> Callable[..., Placed] | None:
-    """Return a function that makes the layout of every nth row and position of an image.
+    """Return a function that makes a layout of every n-th row and position of an image.
 
-    The function takes `grid` and `complete`. None if the steps are too large for POST.
+    Its arguments are `grid` and `complete`, as for `Placed`. Return None if the steps are too large
+    for POST.
 
     Parameters
     ----------
@@ -123,9 +127,10 @@ def interleaved_layout(
 def strided_rows_layout(
     size: tuple[int, int], channels: int, *, step: int, first: int
 ) -> Callable[..., Placed] | None:
-    """Return a function that makes the layout of every nth row of an image, whole.
+    """Return a function that makes a layout of every n-th row of an image.
 
-    The function takes `grid` and `complete`. None if the step is too large for POST.
+    Its arguments are `grid` and `complete`, as for `Placed`. Return None if the step is too large
+    for POST.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class RowBands(OnChipLayout):
 
     @property
     def packed(self) -> int:
-        """Number of positions of the tensor per grid position, 1 or 2."""
+        """Number of positions of the tensor in each position of the grid, 1 or 2."""
         return self.grid.position_bytes // self.channels
 
     @property
@@ -105,7 +105,7 @@ class RowBands(OnChipLayout):
             yield Write(place, *self.strides, before + self.channels)
 
     def borders(self) -> Iterator[Fields]:
-        """Yield the fields of POSTs that write the rows above and below the image.
+        """Yield the fields of POSTs that write padding above and below the image.
 
         They do not overwrite any position of the tensor.
         """
@@ -113,9 +113,10 @@ class RowBands(OnChipLayout):
             yield self._copy(byte, byte) | constant_post(self.pad_value)
 
     def copies(self, tile: Outputs) -> Iterator[Fields]:
-        """Yield the fields of POSTs that copy the rows just written that both bands need.
+        """Yield the fields of POSTs that copy rows at the edge between both bands.
 
-        They run immediately, before EXEC reads these rows, because EXEC would delay POST's reads.
+        The other band needs these rows as its halo. The copies run immediately, before EXEC reads
+        the rows, because EXEC would delay POST's reads.
         """
         if tile.end_x < self.grid.width:
             return
@@ -143,7 +144,7 @@ class RowBands(OnChipLayout):
         }
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the number of rows of both bands, each of which is a region."""
+        """Return the number of rows of both bands, though each region has only one."""
         return self.grid.rows
 
 
@@ -177,11 +178,11 @@ class SeparateBands(RowBands):
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedBands(RowBands):
-    """Two bands that a stage makes at once: a position of its grid has the channels of both."""
+    """Two bands that a stage makes at once: a grid position has the channels of both bands."""
 
     @property
     def packed(self) -> int:
-        """Number of positions of a band per grid position."""
+        """Number of positions of a band in each position of the grid."""
         return 1
 
     @property
@@ -200,7 +201,7 @@ class JoinedBands(RowBands):
         return (row + 1) * self.row_bytes + x * self.position_bytes
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
-        """Yield the only write of a tile."""
+        """Yield the only write of a tile, which has both bands."""
         first = self.byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
         yield Write(first, *self.strides, self.position_bytes)
 
@@ -215,14 +216,15 @@ class JoinedBands(RowBands):
 
 
 class BandedWindow(SlidingWindow):
-    """Window that slides over two bands at once, with the rows above and below stored."""
+    """Sliding window over two bands at once; the rows above and below each band are stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandedLoopNest(LoopNest):
-    """Loop nest over two bands side by side; the lower band's channels come first.
+    """Loop nest that reads one of two bands of rows, which lie side by side as channels.
 
-    No tile has rows of both bands. `half` and `channels` are the rows and the channels of a band.
+    The lower band's channels come first. No tile has rows of both bands. `half` and `channels` are
+    the rows and the channels of a band.
     """
 
     half: int

@@ -16,7 +16,7 @@ from matloom.select.layout.base import Fields, Transfer
 
 @dataclass(frozen=True)
 class _Box:
-    """Bytes from `left` to `right` of the rows from `low` to `high` (both half open).
+    """Part of a transfer: the bytes from `left` to `right` of rows `low` to `high` (half open).
 
     On chip, the first byte goes to `address`, and rows are `pitch` bytes apart.
     """
@@ -69,13 +69,13 @@ class RowFolding:
         return f"{self.channels} rows as channels"
 
     def inside(self, row: int) -> tuple[int, int]:
-        """Return the range of channels of a row that are rows of the image."""
+        """Return the range of channels (half open) in a row that come from rows of the image."""
         first = self.first_row + row * self.row_step
         low = min(max(0, -first), self.channels)
         return low, min(max(low, self.source_rows - first), self.channels)
 
     def is_filled(self, row: int) -> bool:
-        """Return whether any channels of a row hold `fill_value`."""
+        """Return whether any channels of a row hold `fill_value`, as they are outside the image."""
         return self.inside(row) != (0, self.channels)
 
     def source_row(self, row: int, channel: int) -> int:
@@ -97,7 +97,7 @@ class RowFolding:
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
-    """Yield the boxes of a transfer: the end of a first row, whole rows, the start of a last."""
+    """Cut a transfer into boxes: the end of a first row, whole rows, the start of a last row."""
     start, size, address = transfer.start, transfer.size, transfer.address
     if transfer.runs > 1:
         assert transfer.step == row_bytes
@@ -120,7 +120,10 @@ def _rows(box: _Box, group: list[int]) -> Fields:
 
 
 def _fill_fields(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
-    """Return the fields of a LOAD that fills the rows `group` of a box, all outside the image."""
+    """Return the fields of a LOAD that sets the rows `group` of a box to `fill_value`.
+
+    Further LOADs then overwrite the channels that come from the image.
+    """
     return {
         **_rows(box, group),
         "fill": 1,
@@ -134,9 +137,9 @@ def _fill_fields(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
 def _spread_fields(
     rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
 ) -> Iterator[Fields]:
-    """Yield the fields of LOADs of a range of channels, `inside`, in the rows `group` of a box.
+    """Yield the fields of LOADs that bring rows of the image as the channels `inside` (half open).
 
-    Each channel comes from a row of its own.
+    `group` are rows of the box. Each channel comes from a row of its own.
     """
 
     def positions(channel: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Layout of outputs as some rows of a dense tensor; other stages write its other rows."""
+"""Layout of outputs as some rows of a dense tensor, whose other rows other stages write."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -17,7 +17,7 @@ class RowRange(OutputLayout):
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last of these outputs."""
+        """Byte of the tensor just after these outputs."""
         return (self.first_row + self.grid.rows) * self.grid.row_bytes
 
     @property
@@ -27,7 +27,7 @@ class RowRange(OutputLayout):
 
     @property
     def text(self) -> str:
-        """Description of the layout: the first of its rows."""
+        """Short description of the layout: the first of its rows."""
         return f"rows of a larger tensor from row {self.first_row} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:

@@ -79,7 +79,7 @@ class SpaceToDepth(OnChipLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Distance in bytes between positions, and between every second row."""
+        """Distance in bytes between positions of a row, and from a row to the next but one."""
         return 2 * self.channels, self.row_bytes
 
     @property
@@ -88,7 +88,7 @@ class SpaceToDepth(OnChipLayout):
         return "2 x 2 blocks"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte at which the channels of a plane begin for a position of the tensor."""
+        """Return the byte of the tensor with the first channel of a position's output block."""
         assert image == 0
         row_of_blocks, lower = divmod(self.above + row, 2)
         return (
@@ -158,7 +158,7 @@ class PolyphaseWindow(SingleSums):
         return self.channels
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return how many blocks a step streams for `height` rows of `width` outputs."""
+        """Return how many 2 x 2 blocks a step streams for `height` rows of `width` outputs."""
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
@@ -192,7 +192,7 @@ class PolyphaseWindow(SingleSums):
 def use_space_to_depth(
     stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return the stages with 2x2 blocks between convolutions and stride-2 depthwise layers.
+    """Put tensors between convolutions and stride-2 depthwise layers in blocks of 2 x 2 positions.
 
     Such a tensor never leaves the chip: one convolution makes it, row by row, and one depthwise
     layer reads it.
@@ -232,10 +232,10 @@ def use_space_to_depth(
 def _block_layout(
     producer: ArrayStage, consumer: ArrayStage, config: Config
 ) -> SpaceToDepth | None:
-    """Return the layout between a convolution and a 3x3 layer of stride 2.
+    """Return the layout of the tensor between a convolution and a 3x3 depthwise layer of stride 2.
 
-    The layer may pad by at most one position on each side. None if it cannot read blocks, if the
-    convolution cannot write them, or if that saves no cycles.
+    The layer may pad by at most one position on each side. Return None if it cannot read blocks, if
+    the convolution cannot write them, or if that saves no cycles.
     """
     window = as_sliding_window(consumer.loop_nest)
     if window is None:
@@ -261,10 +261,10 @@ def _block_layout(
 
 
 def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
-    """Return the cycles that blocks save the consumer, minus those of additional POSTs.
+    """Return the cycles that the layout saves the depthwise layer, minus those of additional POSTs.
 
-    Each plane has separate POSTs for even and for odd rows. On small maps, they take longer than
-    the window, whose vectors are few.
+    Each plane has separate POSTs for even and for odd rows. On small feature maps, they take longer
+    than the window, whose vectors are few.
     """
     grid = consumer.grid
     paired = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
@@ -274,7 +274,10 @@ def _saved_cycles(layout: SpaceToDepth, consumer: ArrayStage) -> int:
 
 
 def _can_write_blocks(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
-    """Return whether EXEC can make every second row of a stage, and POST write bytes of it."""
+    """Return whether a stage can make every second row, and POST can write its bytes in blocks.
+
+    `shape` has the rows and positions of its output.
+    """
     grid, nest = stage.grid, as_loop_nest(stage.loop_nest)
     return (
         nest is not None

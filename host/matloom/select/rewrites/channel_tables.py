@@ -9,7 +9,7 @@ from matloom.select.stage import Stage, VectorStage
 
 
 def tabulate_channel_functions(staged: StagedRun) -> StagedRun:
-    """Return a run in which functions of a byte that differ by channel are lookups.
+    """Return a run in which table lookups compute functions of one byte that differ by channel.
 
     `fuse_tables` makes them part of the stage that makes the byte, where this is possible.
     """
@@ -66,7 +66,7 @@ def _saves_cycles(
 def _can_fuse_into_producer(
     staged: StagedRun, function: ChannelFunction, groups: list[tuple[Stage, ...]]
 ) -> bool:
-    """Return whether the stage that makes the source can look the results up."""
+    """Return whether the stage that makes a function's input can look its results up, too."""
     graph, name = staged.graph, staged.names[function.source]
     inside = {node.index for node in function.nodes}
     alone = all(graph.nodes[at].index in inside for at in graph.consumers[function.source])
@@ -83,7 +83,7 @@ def fill_cycles(config: Config) -> int:
 
 
 def _load_cycles(blocks: int, config: Config) -> int:
-    """Return the cycles of the bus to load tables."""
+    """Return the cycles that the bus takes to load the tables of a number of channel blocks."""
     return blocks * config.columns * 256 // config.bus_bytes
 
 

@@ -1,4 +1,4 @@
-"""LUT fusion, forwards: merges a lookup into the copy that reads its result."""
+"""Merges a table lookup into the copy that reads its result."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,7 +10,7 @@ from matloom.select.stage import Stage
 
 
 def fuse_tables_into_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which a copy performs the lookup whose result only the copy reads.
+    """Return a run in which copies look up in tables, where only the copy reads a lookup's result.
 
     If nothing else reads the input of a lookup, `fuse_tables` merges the lookup into the stage that
     makes that input.
@@ -35,7 +35,7 @@ def fuse_tables_into_copies(staged: StagedRun) -> StagedRun:
 
 
 def _is_byte_table(stage: Stage) -> bool:
-    """Return whether a stage is a pure lookup in one table for all channels."""
+    """Return whether a stage only looks up bytes in one table for all channels."""
     return stage.is_lookup_only and stage.table is not None and stage.table.ndim == 1
 
 

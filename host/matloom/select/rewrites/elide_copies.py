@@ -1,4 +1,4 @@
-"""Copy elision: a producer writes its part of a joined tensor, or panels of weights, itself."""
+"""Removes copies by letting producers write to the destination: a joined tensor, or panels."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _Changed = dict[int, Stage | None]
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
-    """Return a run without copies into joined tensors that producers can write themselves."""
+    """Return a run without those copies into joined tensors that producers can write themselves."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     producers: dict[str, list[Stage]] = {}
@@ -37,7 +37,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def elide_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which stages write panels themselves, if they make all of their rows."""
+    """Return a run without copies into panels of weights whose producers can write panels."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
@@ -59,9 +59,10 @@ def elide_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | None:
-    """Return the number of adjacent matrices that a TRANSPOSE separates; None for other moves.
+    """Return the number of side-by-side matrices that a TRANSPOSE before the copy separates.
 
-    `producers` are the stages that make the separated matrices, whose panels are `panels`.
+    Return None for other moves. `producers` are the stages that make the separated matrices, whose
+    panels are `panels`.
     """
     layout = producers[0].output_layout if len(producers) == 1 else None
     if not isinstance(layout, Placed) or layout.swap is None:
@@ -71,7 +72,10 @@ def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | Non
 
 
 def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage | None:
-    """Return the producer of `heads` matrices side by side, writing panels; None if it cannot."""
+    """Return the producer changed to write panels; None if it cannot.
+
+    It makes `heads` matrices side by side.
+    """
     layer = producer.array
     if layer is None or not layer.makes_dense_bytes:
         return None
@@ -83,13 +87,13 @@ def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage |
 
 
 def _apply_changes(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
-    """Return the stages with `changed` applied, by id; None removes a stage."""
+    """Return all stages, with those in `changed`, a mapping by id, replaced or removed (None)."""
     new = [[changed.get(id(stage), stage) for stage in group] for group in groups]
     return [[stage for stage in group if stage is not None] for group in new]
 
 
 def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
-    """Return the producer, writing to the destination of the copy; None if it cannot."""
+    """Return the producer changed to write where a copy would write; None if it cannot."""
     layer = producer.array
     if layer is None or not isinstance(copy.output_layout, Placed):
         return None
@@ -107,7 +111,7 @@ def _with_destination(producer: Stage, copy: Stage) -> ArrayStage | None:
 def _mark_last_writers(groups: list[list[Stage]]) -> list[list[Stage]]:
     """Set `complete` in the last stage that writes each shared tensor, and clear it in others.
 
-    Return `groups`, which is changed in place.
+    `groups` is changed in place and returned.
     """
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):

@@ -1,4 +1,4 @@
-"""LUT fusion: merges a lookup into the POSTs of the stage that makes its input."""
+"""Merges a table lookup into the POSTs of the stage that makes its input."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from matloom.select.stage import Stage
 
 
 def fuse_tables(staged: StagedRun) -> StagedRun:
-    """Return a run with tables fused into their producers, if these have no other consumer.
+    """Return a run in which stages look their results up in the table of their only reader.
 
     A producer that already has a table gets the composition of both.
     """
@@ -41,7 +41,7 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
 
 
 def _is_pure_lookup(stage: Stage) -> bool:
-    """Return whether a stage is a pure table lookup."""
+    """Return whether a stage does nothing but look up bytes in a table."""
     return stage.table is not None and stage.is_lookup_only
 
 
@@ -55,7 +55,7 @@ def _can_fuse(producer: Stage, stage: Stage) -> bool:
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:
-    """Return the producer with its consumer's table and output."""
+    """Return the stage `producer` with the table and the output of its reader `stage`."""
     table = stage.table
     assert table is not None
     if producer.table is not None:
@@ -64,7 +64,7 @@ def _with_table(producer: Stage, stage: Stage) -> Stage:
 
 
 def _compose(last: Array, first: Array) -> Array:
-    """Return the table that looks up in `first`, then in `last`; either may be by channel."""
+    """Return the table that looks up in `first`, then in `last`; both may differ by channel."""
     if last.ndim == 1 or first.ndim == 1:
         return last[..., first]
     return np.take_along_axis(last, first.astype(int), axis=-1)

@@ -46,7 +46,7 @@ def interleave_image_planes(staged: StagedRun) -> StagedRun:
 
 
 def _plane_layout(staged: StagedRun, node: Node) -> ImagePlanes | None:
-    """Return the layout in which LOADs replace a TRANSPOSE of planes; None if they cannot."""
+    """Return the layout in which LOADs replace a TRANSPOSE of image planes; None if they cannot."""
     (number, *_constants), config = node.inputs, staged.config
     data, source = staged.graph.tensors[number], staged.names[number]
     outside = {staged.names[consumed] for consumed in staged.run.consumed}
@@ -69,7 +69,7 @@ def _plane_layout(staged: StagedRun, node: Node) -> ImagePlanes | None:
 
 
 def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStage | None:
-    """Return a convolution, changed to read the planes as channels; None for other stages."""
+    """Return a convolution changed to read the planes as channels; None for any other stage."""
     if not isinstance(stage, ArrayStage) or type(stage.loop_nest) is not LoopNest:
         return None
     nest, depth = stage.loop_nest, planes.planes
@@ -112,7 +112,7 @@ def _widen_tiles(tiles: Array, nest: LoopNest, planes: ImagePlanes, config: Conf
 def _is_faster(
     stage: ArrayStage, transposes: tuple[Stage, ...], plain: Stage, config: Config
 ) -> bool:
-    """Return whether a stage, with its LOADs, takes fewer cycles than the stages it replaces."""
+    """Return whether a stage with its LOADs is faster than `plain` after the TRANSPOSE's stages."""
     assert isinstance(stage.input_layout, ImagePlanes)
     planes = stage.input_layout
     beats = planes.source_rows * -(-planes.source_row_bytes // config.bus_bytes)

@@ -72,11 +72,11 @@ def _with_narrow_input(
 
 
 def _posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
-    """Return the index of the POST that makes missing channels, if any, and all POSTs of a sum.
+    """Return the POSTs of a sum with a narrow input, and the index of the one for missing channels.
 
     `narrow` is the index of the input that lacks channels. For these, an additional POST may zero
     the accumulators before the narrow input sets the others, or make results from the accumulators
-    alone before the narrow input is added to the others.
+    alone before the narrow input is added to the others. The index is None if there is none.
     """
     (first, sets), *others = posts
     if len(others) > 1:

@@ -1,4 +1,4 @@
-"""Copies into panels before attention's scores, so that the last product follows SOFTMAX."""
+"""Moves copies into panels before attention's scores, so that a product can follow SOFTMAX."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from matloom.select.stage import Stage
 
 
 def hoist_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which products of a SOFTMAX's rows follow it directly.
+    """Return a run in which a product of SOFTMAX's results directly follows the SOFTMAX.
 
-    The copies into panels that such a product needs move before the scores, which SOFTMAX reads, if
+    The copies into panels that the product needs move before the scores, the inputs of SOFTMAX, if
     the tensors that they read exist there.
     """
     groups = list(staged.stages)
@@ -26,9 +26,10 @@ def hoist_panel_copies(staged: StagedRun) -> StagedRun:
 
 
 def _group_of_scores(groups: Sequence[Sequence[Stage]], at: int) -> int | None:
-    """Return the index of the group that makes the scores for a product of a SOFTMAX's rows.
+    """Return the index of the group that makes the inputs of the SOFTMAX before group `at`.
 
-    None if the last stage of group `at` is not such a product, or follows no copies in its group.
+    Return None if the last stage of group `at` is not a product of the SOFTMAX's results, or
+    follows no copies in its group.
     """
     if not groups[at][:-1]:
         return None

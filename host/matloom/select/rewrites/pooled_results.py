@@ -11,7 +11,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
 
 def fuse_max_pooling(staged: StagedRun) -> StagedRun:
-    """Return a run in which stages write maxima if only a MAX_POOL_2D reads their results.
+    """Return a run in which stages write maxima where only a MAX_POOL_2D reads their results.
 
     Rows and positions beyond the last whole block are not computed.
     """
@@ -55,7 +55,7 @@ def _can_pool_results(stage: ArrayStage, pool: ArrayStage, config: Config) -> bo
 
 
 def _whole_blocks(grid: Grid) -> Grid:
-    """Return the grid of the whole blocks of a grid, with a position for each block."""
+    """Return a grid with one position for each whole 2 x 2 block of positions of `grid`."""
     return replace(grid, rows=grid.rows // SIDE, width=grid.width // SIDE)
 
 

@@ -1,4 +1,4 @@
-"""Drops slices of contiguous bytes whose element-wise readers can read the source instead."""
+"""Drops slices of contiguous bytes where element-wise readers can read part of the source."""
 
 from collections.abc import Iterable
 
@@ -10,8 +10,8 @@ from matloom.select.stage import Stage
 def read_slices_in_place(staged: StagedRun) -> StagedRun:
     """Return a run without slices of contiguous bytes that only element-wise stages read.
 
-    A stage of the run must make the sliced tensor, densely. The readers must not read it otherwise,
-    nor have inputs that repeat or are narrow.
+    A stage of the run must make the sliced tensor, densely. The readers must not read that tensor
+    already, nor have inputs that repeat or are narrow.
     """
     run, names, outside = staged.run, staged.names, staged.kept | staged.views.keys()
     every = [stage for group in run.stages for stage in group]
@@ -36,7 +36,7 @@ def read_slices_in_place(staged: StagedRun) -> StagedRun:
 
 
 def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:
-    """Return whether the stages of a slice only copy: no table was fused into them."""
+    """Return whether the stages of a slice only copy, so no table was fused into them."""
     return all(stage.output == output and stage.table is None for stage in stages)
 
 

@@ -1,4 +1,7 @@
-"""Changes the length of rows of stages that make each position from the input at its place."""
+"""Changes the length of rows of position-wise stages.
+
+They make each position from the input at the same place, so rows may be cut anywhere.
+"""
 
 from dataclasses import replace
 
@@ -9,9 +12,10 @@ from matloom.select.stage import ArrayStage, OutputRegion
 
 
 def resize_rows(stage: ArrayStage, width: int) -> ArrayStage | None:
-    """Return the stage with `width` positions per row; None if it cannot be cut into such rows.
+    """Return a stage with `width` positions per row.
 
-    Weights must be constant: a step may read beyond its position, where they are zero.
+    Return None if its outputs cannot be cut into such rows. Weights must be constant: a step may
+    read beyond its position, where they are zero.
     """
     grid, nest, given = stage.grid, stage.loop_nest, stage.input_layout
     rows, rest = divmod(grid.rows * grid.width, width)

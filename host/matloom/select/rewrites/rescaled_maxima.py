@@ -1,4 +1,7 @@
-"""Fuses a QUANTIZE into the MAXIMUM that reads it: bytes are compared before rounding."""
+"""Fuses a QUANTIZE into the MAXIMUM that reads its result.
+
+The bytes are compared before they are rounded to the new scale, with exactly the same results.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,9 +25,9 @@ _SUM_LIMIT = 2 ** (LARGER_BITS - 1)
 
 
 def fuse_rescaling_into_maxima(staged: StagedRun) -> StagedRun:
-    """Return a run in which MAXIMUM reads the input of a QUANTIZE whose result only it reads.
+    """Return a run in which MAXIMUM reads the input of a QUANTIZE of which it is the only reader.
 
-    EXEC multiplies the bytes of that tensor by a weight, and POST scales the other tensor to match.
+    EXEC multiplies the bytes of that input by a weight, and POST scales the other tensor to match.
     Tensors that nothing else reads are left to `fuse_tables`, which makes the lookup free.
     """
     groups: list[tuple[Stage, ...]] = list(staged.stages)
@@ -49,7 +52,7 @@ def fuse_rescaling_into_maxima(staged: StagedRun) -> StagedRun:
 
 
 def _compared_tensors(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
-    """Return the names of the two tensors that a stage compares; none for other stages."""
+    """Return the names of the two tensors that a MAXIMUM compares; none for other operators."""
     if node.op is not Op.MAXIMUM or len(group) != 1 or group[0].addend is None:
         return ()
     return group[0].inputs
@@ -64,7 +67,7 @@ def _rescales(staged: StagedRun, node: Node) -> bool:
 def _with_rescaling(
     stage: ArrayStage, before: Stage, node: Node, staged: StagedRun
 ) -> ArrayStage | None:
-    """Return the stage that compares the input of a QUANTIZE; None if no scales make it exact."""
+    """Return the MAXIMUM stage changed to read the input of a QUANTIZE; None if not exact."""
     graph, config = staged.graph, staged.config
     source, output = (graph.tensors[number] for number in (*node.inputs, *node.outputs))
     ratio, zeros = source.scale / output.scale, (source.zero_point, output.zero_point)
@@ -78,7 +81,7 @@ def _with_rescaling(
 def comparison(
     expected: Array, ratio: float, zeros: tuple[int, int], config: Config
 ) -> ByteComparison | None:
-    """Return the comparison of a rescaled byte with another byte; None if none is exact.
+    """Find parameters that compare a byte, rescaled exactly, with another byte; None if none do.
 
     A sum is ``weight * byte``, and a result ``zero + (sum + bias) * ratio / weight``. The other
     byte has the inverse scale. Weights are tried until all results are right.

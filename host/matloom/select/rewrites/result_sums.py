@@ -1,4 +1,4 @@
-"""Fuses an ADD into the layer before it: POST adds the other tensor to results, by its tables."""
+"""Fuses an ADD into the layer before it, whose POST adds the other tensor by a table."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +14,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 
 def fuse_additions(staged: StagedRun) -> StagedRun:
-    """Return a run whose stages add another tensor to results that only an ADD reads.
+    """Return a run in which layers compute the ADD that is the only reader of their results.
 
     The later producer of the two operands does so if it can, otherwise the earlier one. It moves to
     the position of the ADD.
@@ -82,7 +82,7 @@ def _with_sum(
 ) -> ArrayStage | None:
     """Return a layer's stage that also computes an ADD; None if no table gives the exact sums.
 
-    `operand` is the tensor of the network that the producer makes, or whose elements it repeats.
+    `operand` is the name of the operand of the ADD that `producer` makes.
     """
     first = staged.names[node.inputs[0]] == operand
     table = _sum_table(staged, node, first)
@@ -106,7 +106,7 @@ def _with_sum(
 
 
 def _sum_table(staged: StagedRun, node: Node, first: bool) -> np.ndarray | None:
-    """Return the table for the sums of an ADD; None if there is none.
+    """Return the table with which POST adds results to bytes exactly as an ADD; None if none does.
 
     `first` says whether the layer makes the first operand; otherwise, it makes the second.
     """

@@ -1,4 +1,4 @@
-"""Fuses MAXIMUM of a tensor and its per-channel products, a form of PReLU, into one stage."""
+"""Fuses the MAXIMUM of a tensor and its per-channel products, a form of PReLU, into one stage."""
 
 from dataclasses import replace
 
@@ -36,10 +36,10 @@ _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
 
 
 def fuse_scaled_maxima(staged: StagedRun) -> StagedRun:
-    """Return a run in which MAXIMUM of a tensor and its products by channel is one stage.
+    """Return a run in which one stage computes the MAXIMUM of a tensor and its products by channel.
 
-    POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger of them
-    and its products. The products then need no place in the scratchpad.
+    POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger of these
+    and the products. The products then need no place in the scratchpad.
     """
     config = staged.config
     if not config.maximum or not set(ROUNDINGS) <= set(config.roundings):
@@ -66,9 +66,10 @@ def _is_private(staged: StagedRun, number: int) -> bool:
 
 
 def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) -> ArrayStage | None:
-    """Return the stage of MAXIMUM of `other` and a MUL of it; None if the nodes are anything else.
+    """Return the stage of a MAXIMUM of a tensor and its products by channel.
 
-    It is also None if no scales are exact.
+    Return None if `node` and `producer` are not a MAXIMUM of tensor `other` and a MUL of it, or if
+    no scales are exact.
     """
     graph, names = staged.graph, staged.names
     if producer.op is not Op.MUL or has_explicit_multipliers(producer):
@@ -91,9 +92,9 @@ def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) ->
 
 
 def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | None:
-    """Return the products of all bytes by channel (256, channels), and the factors (channels,).
+    """Return the products of all bytes by each channel's factor (256, channels), and the factors.
 
-    None if the constant has neither one value nor one for each channel.
+    Return None if the constant has neither one value nor one for each channel.
     """
     arrays, slopes = [], np.zeros(depth)
     for number in node.inputs:
@@ -111,9 +112,9 @@ def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | Non
 
 
 def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) -> ArrayStage | None:
-    """Return the stage that scales a tensor by channel, and keeps the larger of both.
+    """Return the stage that keeps the larger of a tensor and its products by channel.
 
-    None if a row is too long for EXEC.
+    Return None if a row is too long for EXEC.
     """
     config, output = staged.config, staged.graph.tensors[node.output]
     shape, zero, blocks = output.shape, output.zero_point, -(-config.columns // config.rows)

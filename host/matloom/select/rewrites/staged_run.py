@@ -15,14 +15,14 @@ View = tuple[str, int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class StagedRun:
-    """A run of the engine between two stage passes.
+    """Stages of a run of the engine, and the names of its tensors, between two stage passes.
 
     Members
     -------
     names:
         Names by tensor number; tensors that share bytes share a name.
     placed:
-        Tensor numbers of what leaves the run to an address of its own.
+        Tensor numbers of outputs of the run that get addresses of their own.
     views:
         By name of each tensor of which only a part is stored: the name of that part, and its range
         of bytes.

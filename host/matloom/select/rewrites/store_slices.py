@@ -1,4 +1,4 @@
-"""Slice stores: variables are stored directly from larger tensors, without a copy on chip."""
+"""Stores slices directly from larger tensors, without a copy on chip, as for variables."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from matloom.select.stage import Stage
 
 
 def store_slices(staged: StagedRun) -> StagedRun:
-    """Return a run in which slices that only leave it become views of the sliced tensors."""
+    """Return a run in which slices that are only stored become views of the sliced tensors."""
     run, names, outside = staged.run, staged.names, staged.kept
     outputs = {stage.output for stages in run.stages for stage in stages}
     groups: list[tuple[Stage, ...]] = []
@@ -33,9 +33,9 @@ def _is_read(run: EngineRun, name: str) -> bool:
 
 
 def contiguous_range(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """Return the range of bytes (half open) that a slice takes; None if they are not contiguous.
+    """Return the range of bytes (half open) that a slice takes from its input.
 
-    None also for an operator that is not a slice.
+    Return None if the bytes are not contiguous, or if the operator is not a slice.
     """
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None
