@@ -9,19 +9,19 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.depthwise_windows import depthwise_window, streamed_vectors, widest_tile
 from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved_layout
-from matloom.select.loop_nest import LoopNest, Walk
+from matloom.select.loop_nest import ExecLoops, LoopNest
 from matloom.select.operand import Operand, constant_weights
 from matloom.select.packing import pack_positions
 from matloom.select.requantisation import Requantisation
 from matloom.select.shared_tails import share_tails
 from matloom.select.stage import ArrayStage
-from matloom.select.two_parts import TwoParts
+from matloom.select.two_parts import TwoPartWeights
 from matloom.select.used_channels import used_channels
 from matloom.select.weights import (
     block_diagonal,
@@ -223,12 +223,14 @@ def _weights(
     config, narrow = layer.config, layer.mode in NARROW_MODES
     tiles = [weight_tiles(matrices, config, narrow=narrow) for matrices in parts]
     weights = _operand(tiles, nest, layer)
-    if not isinstance(weights, Constant) or layer.mode != "i8xi8" or layer.place is not None:
+    if not isinstance(weights, ConstantWeights) or layer.mode != "i8xi8" or layer.place is not None:
         return weights
     return share_tails(weights, nest, window, config)
 
 
-def _operand(parts: Sequence[np.ndarray], nest: Walk, layer: Convolution) -> Constant | TwoParts:
+def _operand(
+    parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution
+) -> ConstantWeights | TwoPartWeights:
     """Return the weights of a layer, made from weight tiles.
 
     `parts` has the tiles of the filters, or of each of two arrays that add up to the filters.
@@ -238,7 +240,9 @@ def _operand(parts: Sequence[np.ndarray], nest: Walk, layer: Convolution) -> Con
         return first
     fields = nest.fields((0, 1), (0, 1), 0)
     column, columns = fields["blocks"], fields["kernel_cols"]
-    return TwoParts(first=first, second=others[0], column_steps=column, row_steps=columns * column)
+    return TwoPartWeights(
+        first=first, second=others[0], column_steps=column, row_steps=columns * column
+    )
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:
@@ -263,7 +267,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         return convolution_stage(
             replace(layer, window=in_bytes, filters=spread, macs=layer.all_macs)
         )
-    loop_nest: Walk
+    loop_nest: ExecLoops
     if sliding is not None:
         loop_nest = sliding
         tiles = [sliding.tiles(part, config) for part in layer.parts]

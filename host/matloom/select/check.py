@@ -9,13 +9,13 @@ from matloom.arch.isa import Opcode, largest
 from matloom.arch.modes import MODES
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.ir.names import DERIVED
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.errors import PhaseError
 from matloom.select.loop_nest import MAX_TAPS
-from matloom.select.operand import SharedTail
+from matloom.select.operand import SharedTailWeights
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
-from matloom.select.two_parts import TwoParts
+from matloom.select.two_parts import TwoPartWeights
 
 #: Fields of EXEC that hold the loops and the steps of a loop nest.
 _LOOPS = ("kernel_rows", "kernel_row_step", "kernel_cols", "kernel_col_step", "blocks")
@@ -104,11 +104,11 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     steps = 1 if nest.weights_fixed else nest.steps
     tile_bytes = MODES[stage.mode].weight_tile_bytes(config)
     constant = stage.weights
-    if isinstance(constant, SharedTail):
+    if isinstance(constant, SharedTailWeights):
         constant, steps = constant.whole, steps - 1
-    if isinstance(constant, TwoParts):
+    if isinstance(constant, TwoPartWeights):
         constant = constant.first
-    if isinstance(constant, Constant):
+    if isinstance(constant, ConstantWeights):
         shape = constant.tiles.shape
         # A step has one tile, or one for each row of a group (`select.grouped_rows`).
         expected = (stage.grid.blocks, steps, max(shape[-1] // tile_bytes, 1) * tile_bytes)

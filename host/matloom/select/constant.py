@@ -7,7 +7,7 @@ import numpy as np
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant:
+class ConstantWeights:
     """Weights known at compile time; LOAD reads them from the image of constants.
 
     Members
@@ -44,9 +44,9 @@ class Constant:
         count: int = (blocks.stop - blocks.start) * (steps.stop - steps.start)
         return count * self.tile_bytes
 
-    def of_blocks(self, blocks: slice) -> "Constant":
+    def select_blocks(self, blocks: slice) -> "ConstantWeights":
         """Return the weights of some output blocks."""
-        return Constant(tiles=self.tiles[blocks])
+        return ConstantWeights(tiles=self.tiles[blocks])
 
     def tile(self, block: int, step: int) -> bytes:
         """Return the tile of an output block and a step."""

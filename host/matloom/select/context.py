@@ -191,14 +191,14 @@ class Context:
         return replace(self.result(shortened, shifts, activation), rounding=Rounding.SINGLE)
 
 
-def add_bias_only(bias: int = 0) -> dict[str, int]:
+def bias_post(bias: int = 0) -> dict[str, int]:
     """Return the POST fields that only add `bias`."""
     return {"bias": bias, **SAME_SCALE.post()}
 
 
 def constant_post(value: int) -> dict[str, int]:
     """Return the fields of a POST whose result is always the byte `value`."""
-    return {**add_bias_only(), "clamp_low": value, "clamp_high": value}
+    return {**bias_post(), "clamp_low": value, "clamp_high": value}
 
 
 def tile_unit(tensor: Tensor) -> int:

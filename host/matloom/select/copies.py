@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.context import NotOnEngine, add_bias_only
+from matloom.select.context import NotOnEngine, bias_post
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
@@ -236,7 +236,7 @@ def copy_stage(
     tile = identity_tile(config)
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
-    post = add_bias_only(-1 if complement else 0)
+    post = bias_post(-1 if complement else 0)
     return ArrayStage(
         name=name,
         nodes=nodes,

@@ -10,7 +10,7 @@ from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.arch.numerics import Rounding
 from matloom.ir.graph import Op
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.select.context import Context, NotOnEngine, add_bias_only
+from matloom.select.context import Context, NotOnEngine, bias_post
 from matloom.select.copies import copy_of_lines, copy_stage, row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
@@ -47,11 +47,11 @@ class ByteComparison:
 
 
 #: Comparison of two tensors on one scale.
-_MAXIMUM = ByteComparison(weight=1, limit=_UNCHANGED, result=add_bias_only())
+_MAXIMUM = ByteComparison(weight=1, limit=_UNCHANGED, result=bias_post())
 
 #: Comparison of a tensor with the complement of another; results are the complement of the smaller
 #: byte.
-_MINIMUM = ByteComparison(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=add_bias_only(-1))
+_MINIMUM = ByteComparison(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=bias_post(-1))
 
 
 def extreme(context: Context) -> tuple[ArrayStage, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from matloom.select.loop_nest import Fields, Rows, Walk
+from matloom.select.loop_nest import ExecLoops, Fields, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class GroupedRows:
     computes a group: to EXEC, the rows are output blocks, so that sums lie in the order of rows.
     """
 
-    inner: Walk
+    inner: ExecLoops
     group: int
 
     weights_fixed: ClassVar[bool] = False
@@ -48,7 +48,10 @@ class GroupedRows:
         return self.inner.fields(groups, columns, block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of an EXEC for each group and output block, as `Walk.executes` does."""
+        """Yield the fields of an EXEC for each group of rows and output block of a tile.
+
+        Parameters are as for `ExecLoops.executes`.
+        """
         first, tile_bytes = rows[0] // self.group, block_bytes // self.group
         for block, number in itertools.product(range(fields["oc_blocks"]), range(fields["height"])):
             start = (first + number) * self.group

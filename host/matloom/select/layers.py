@@ -27,7 +27,7 @@ from matloom.select.matmul import dense_product
 from matloom.select.multiplied import depth_multiplier_stages
 from matloom.select.pooled import is_pooled
 from matloom.select.requantisation import UNSCALED
-from matloom.select.row_folds import fastest
+from matloom.select.row_folds import fastest_row_folding
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
 from matloom.select.window import Window, pointwise_window
@@ -201,7 +201,7 @@ def _dense_convolution(
     tensor, zero = context.input_and_output[0], context.inputs[0].zero_point
     if not context.external or filters.dtype != np.int8:
         return make(window, filters, tensor)
-    return fastest(
+    return fastest_row_folding(
         make, window=window, filters=filters, tensor=tensor, zero=zero, machine=context.machine
     )
 

@@ -15,7 +15,7 @@ Rows = tuple[int, int]
 MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 
-class Walk(Protocol):
+class ExecLoops(Protocol):
     """Loops in which EXEC reads the input of a stage: tap by tap, or as a sliding window."""
 
     @property
@@ -155,6 +155,6 @@ class LoopNest(SingleSums):
         }
 
 
-def as_loop_nest(walk: Walk) -> LoopNest | None:
+def as_loop_nest(loops: ExecLoops) -> LoopNest | None:
     """Return the loops if they read tap by tap; None if they slide a window."""
-    return walk if isinstance(walk, LoopNest) else None
+    return loops if isinstance(loops, LoopNest) else None

@@ -20,7 +20,7 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Computed, Correction
+from matloom.select.operand import ComputedWeights, Correction
 from matloom.select.panel_copies import (
     Product,
     transpose_first_operand,
@@ -174,7 +174,9 @@ def _byte_summands(value: int) -> list[int]:
     return [value // 2, value // 2] if value > _MAX_INT8 else [value] if value else []
 
 
-def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
+def _weights(
+    tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
+) -> ComputedWeights:
     """Return a tensor of panels as weights, with what the zero points need.
 
     EXEC subtracts zero points, or further EXECs correct for them by (a - x)(b - y) = ab - ay - bx +
@@ -189,7 +191,7 @@ def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
     for value in _byte_summands(-input_zero):
         found.append(Correction(offset=len(constants), replaces_input=True))
         constants += np.full(panels.reduction, value, np.int8).tobytes()
-    return Computed(
+    return ComputedWeights(
         tensor=tensor,
         layout=panels,
         steps=-(-panels.reduction // config.rows),

@@ -8,13 +8,13 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import MODES
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.panels import Panels
-from matloom.select.two_parts import TwoParts
+from matloom.select.two_parts import TwoPartWeights
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedTail:
+class SharedTailWeights:
     """Constant weights whose last step has few rows of the array, so output blocks share its tile.
 
     A chunk has the other steps of its blocks, then the rows of their last step, from the last block
@@ -28,7 +28,7 @@ class SharedTail:
         Rows of the last step, uint8 (output blocks, bytes). A tile has a whole number of them.
     """
 
-    whole: Constant
+    whole: ConstantWeights
     tails: np.ndarray = field(repr=False)
     passes: ClassVar[int] = 1
 
@@ -67,9 +67,9 @@ class SharedTail:
         tails = max(count * self.tail_bytes, self.tile_bytes)
         return whole + (tails if steps.stop == self.steps else 0)
 
-    def of_blocks(self, blocks: slice) -> "SharedTail":
+    def select_blocks(self, blocks: slice) -> "SharedTailWeights":
         """Return the weights of some output blocks."""
-        return SharedTail(whole=self.whole.of_blocks(blocks), tails=self.tails[blocks])
+        return SharedTailWeights(whole=self.whole.select_blocks(blocks), tails=self.tails[blocks])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
         """Return the weights of a range of blocks and of steps, padded to `chunk_bytes`."""
@@ -88,7 +88,7 @@ class Correction:
     Members
     -------
     offset:
-        First byte of the constants in `Computed.constants`.
+        First byte of the constants in `ComputedWeights.constants`.
     replaces_input:
         Whether the constants are an input row, for all positions; otherwise, they are a weight
         tile, for all steps.
@@ -105,8 +105,8 @@ class Selection:
     Members
     -------
     offset:
-        First byte of the constants in `Computed.constants`: for each tile a vector for each output
-        position.
+        First byte of the constants in `ComputedWeights.constants`: for each tile a vector for each
+        output position.
     first_tile, tiles, iterations:
         The first tile, the number of tiles that have constants, and how often the constants repeat
         for further tiles.
@@ -119,7 +119,7 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computed:
+class ComputedWeights:
     """Weights that other stages write to the scratchpad.
 
     Members
@@ -127,7 +127,7 @@ class Computed:
     tensor, layout:
         The tensor, which stays on chip, and its panels.
     steps, tile_bytes:
-        As in `Constant`.
+        As in `ConstantWeights`.
     copied_tensor:
         The tensor whose rows, all of them, are the rows of the panels; None if it is transposed or
         cut into groups of columns.
@@ -186,19 +186,21 @@ class Computed:
         return self.constants
 
 
-Operand = Constant | SharedTail | TwoParts | Computed
+Operand = ConstantWeights | SharedTailWeights | TwoPartWeights | ComputedWeights
 
 
-def same_weights(tile: np.ndarray, blocks: int) -> Constant:
+def same_weights(tile: np.ndarray, blocks: int) -> ConstantWeights:
     """Return constant weights with one tile, uint8 (bytes,), in all steps of all output blocks."""
-    return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
+    return ConstantWeights(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
 
 
-def join_steps(weights: Sequence[Constant]) -> Constant:
+def join_steps(weights: Sequence[ConstantWeights]) -> ConstantWeights:
     """Return weights each of whose steps has the tiles of all `weights` in that step, in order."""
-    return Constant(tiles=np.concatenate([each.tiles for each in weights], axis=2))
+    return ConstantWeights(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 
 
-def constant_weights(blocks: np.ndarray, mode: str, config: Config) -> Constant:
+def constant_weights(blocks: np.ndarray, mode: str, config: Config) -> ConstantWeights:
     """Return weights of a mode from uint8 (output blocks, bytes of all steps)."""
-    return Constant(tiles=blocks.reshape(len(blocks), -1, MODES[mode].weight_tile_bytes(config)))
+    return ConstantWeights(
+        tiles=blocks.reshape(len(blocks), -1, MODES[mode].weight_tile_bytes(config))
+    )

@@ -7,7 +7,7 @@ from typing import ClassVar
 from matloom.ir.attributes import Activation, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op
 from matloom.select.lookup import LOOKUPS
-from matloom.select.loop_nest import Fields, Rows, Walk
+from matloom.select.loop_nest import ExecLoops, Fields, Rows
 
 #: Rows and positions of the block of sums that makes an output.
 SIDE = 2
@@ -33,10 +33,10 @@ def is_pooled(graph: Graph, tensor: int) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PooledWalk:
+class PooledLoops:
     """Loops of EXEC for a layer whose POST pools: maxima of `SIDE` x `SIDE` outputs of `inner`."""
 
-    inner: Walk
+    inner: ExecLoops
 
     kernel_row_step: ClassVar[int] = 1
     sums_per_output: ClassVar[int] = SIDE * SIDE
@@ -92,7 +92,7 @@ class PooledWalk:
         return self.inner.fields(_double(rows), _double(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of the EXECs of a tile, as `Walk.executes` does."""
+        """Yield the fields of the EXECs of a tile, as `ExecLoops.executes` does."""
         return self.inner.executes(fields, _double(rows), block_bytes)
 
 

@@ -7,12 +7,12 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.numerics import Rounding, reciprocal
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window, widest_tile
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.loop_nest import Walk
+from matloom.select.loop_nest import ExecLoops
 from matloom.select.operand import constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.shapes import WindowShape, window_shapes
@@ -174,9 +174,9 @@ def _stage(
     context: Context,
     window: Window,
     grid: Grid,
-    nest: Walk,
+    nest: ExecLoops,
     regions: tuple[OutputRegion, ...],
-    weights: Constant,
+    weights: ConstantWeights,
 ) -> ArrayStage:
     """Return a pooling stage; the depth of `window` is in bytes."""
     return ArrayStage(

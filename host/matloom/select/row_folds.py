@@ -1,4 +1,4 @@
-"""Chooses how many rows of a one-channel image are folded into channels, and for which use.
+"""Chooses how many rows of a one-channel image are folded into channels, and how they are used.
 
 A folded row (`select.layout.row_folding`) serves a row of outputs, in fewer steps than the image
 would take, or a group of rows of outputs, so that rows of the image are loaded less often.
@@ -13,7 +13,7 @@ from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
 from matloom.cost import step_cycles
 from matloom.ir.names import derived_name
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.grouped_rows import GroupedRows
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding
@@ -37,7 +37,7 @@ _Make = Callable[[Window, np.ndarray], ArrayStage]
 _FIRST_LAYER_TILES = 4
 
 
-def fastest(
+def fastest_row_folding(
     make: Callable[[Window, np.ndarray, str], ArrayStage],
     *,
     window: Window,
@@ -46,7 +46,7 @@ def fastest(
     zero: int,
     machine: Machine,
 ) -> ArrayStage:
-    """Return the fastest stage with row folding, or the plain stage if that is about as fast.
+    """Return the stage with the fastest row folding, or the one without if that is about as fast.
 
     Parameters
     ----------
@@ -81,7 +81,10 @@ def fastest(
 def _interleaved_folding(
     window: Window, tensor: str, channels: int, zero: int
 ) -> RowFolding | None:
-    """Return the folding of `channels` rows into channels; None if the window cannot use it."""
+    """Return the folding of `channels` rows into channels in which each serves one output row.
+
+    Return None if the window cannot use it.
+    """
     if window.kernel_height == 1 or channels % window.stride_y:
         return None
     taps = -(-window.kernel_height // channels)
@@ -90,7 +93,10 @@ def _interleaved_folding(
 
 
 def _grouped_folding(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return the folding whose rows serve several output rows each; None if there is none."""
+    """Return the folding in which each folded row serves several output rows.
+
+    Return None if there is none.
+    """
     group = (channels - window.kernel_height) // window.stride_y + 1
     if group <= 1:
         return None
@@ -103,8 +109,8 @@ def _folding(
 ) -> RowFolding | None:
     """Return a folding of an image's rows into `channels` channels; None if it is not possible.
 
-    That is so if images, channels or dilation forbid it, or if it is too large. The folded image
-    has `rows` rows, which begin `row_step` rows of the image apart.
+    It is not if images, channels or dilation forbid it, or if it is too large. The folded image has
+    `rows` rows, which begin `row_step` rows of the image apart.
     """
     if window.depth > 1 or window.images > 1 or window.dilation_y > 1:
         return None
@@ -125,7 +131,7 @@ def _folding(
 def _folded_stages(
     make: _Make, window: Window, filters: np.ndarray, rows: RowFolding
 ) -> list[ArrayStage]:
-    """Return the stage that reads folded rows, as a list."""
+    """Return a list with the stage in which each folded row serves one output row."""
     stage = make(*fold_filters(window, filters, rows))
     return [replace(stage, input_layout=rows)]
 
@@ -133,10 +139,10 @@ def _folded_stages(
 def _grouped_stages(
     make: _Make, window: Window, filters: np.ndarray, rows: RowFolding
 ) -> list[ArrayStage]:
-    """Return the stage that makes several output rows from each folded row, as a list.
+    """Return a list with the stage in which each folded row serves several output rows.
 
-    Rows of the image are loaded less often than if each served one output row. The list is empty
-    if a vector cannot hold all taps of an output.
+    Rows of the image are loaded less often than if each served one output row. The list is empty if
+    a vector cannot hold all taps of an output.
     """
     other = replace(
         window, in_height=rows.rows, depth=rows.channels, kernel_height=1, stride_y=1, pad_top=0
@@ -149,7 +155,7 @@ def _grouped_stages(
     nest, *others = {stage.loop_nest for stage in stages}
     if others or nest.steps > 1:
         return []
-    weights = [each.weights for each in stages if isinstance(each.weights, Constant)]
+    weights = [each.weights for each in stages if isinstance(each.weights, ConstantWeights)]
     grouped = GroupedRows(inner=nest, group=len(stages))
     return [replace(stages[0], input_layout=rows, loop_nest=grouped, weights=join_steps(weights))]
 
@@ -157,7 +163,7 @@ def _grouped_stages(
 def fold_filters(
     window: Window, filters: np.ndarray, rows: RowFolding
 ) -> tuple[Window, np.ndarray]:
-    """Return the window and filters that compute the same from folded rows."""
+    """Return the window and the filters that compute the same outputs from folded rows."""
     channels, height, width, _depth = filters.shape
     taps = -(-height // rows.channels)
     padded = np.pad(filters, ((0, 0), (0, taps * rows.channels - height), (0, 0), (0, 0)))

@@ -25,7 +25,7 @@ def scaled_channels(
     factors: Array,
     scale: Requantisation,
 ) -> ArrayStage:
-    """Return the stage of per-channel products: a depthwise convolution with one tap.
+    """Return the stage that multiplies channels by constants: a depthwise convolution of one tap.
 
     `factors` has one element, or one for each channel. A factor too large for one weight is split
     over several taps that read the same byte.
@@ -59,7 +59,10 @@ def scaled_channels(
 
 
 def channel_factors(context: Context, index: int) -> Array | None:
-    """Return a constant input minus its zero point; None unless scalar or one value per channel."""
+    """Return a constant input minus its zero point, as one value or one for each channel.
+
+    Return None if the input is anything else.
+    """
     tensor = context.inputs[index]
     # A constant of rank 0 has no last axis.
     if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):
@@ -78,7 +81,11 @@ def product_scale(context: Context) -> Requantisation:
 
 
 def multiplication(context: Context) -> Stage:
-    """Return the stage of MUL: the array multiplies bytes by channel constants, POST all else."""
+    """Return the stage of MUL.
+
+    The array multiplies by one constant or by constants per channel; POST computes any other
+    product.
+    """
     scale = product_scale(context)
     words = context.output.dtype == "int16"
     if words:

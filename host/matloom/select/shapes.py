@@ -1,4 +1,4 @@
-"""Shapes of EXEC's sliding windows: the lines of taps that a step can cover."""
+"""Shapes of EXEC's sliding windows: how many kernel rows and taps one step covers."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 
 @dataclass(frozen=True, kw_only=True)
 class WindowShape:
-    """Lines of taps that a window covers in one step.
+    """Shape of a sliding window: the kernel rows (lines) and the taps that it covers in one step.
 
     Members
     -------
@@ -34,14 +34,15 @@ class WindowShape:
 
     @property
     def rows(self) -> np.ndarray:
-        """The array's row for each tap: (lines, taps)."""
+        """The array's row on which each tap is multiplied: (lines, taps)."""
         return np.add.outer(self.last_rows, np.arange(1 - self.taps, 1))
 
 
 def window_shapes(config: Config) -> tuple[WindowShape, ...]:
-    """Return the shapes that a configuration has, 3 x 3 taps first; none without windows.
+    """Return the window shapes that a configuration supports, 3 x 3 taps first.
 
-    Every line of a shape has as many taps as its shortest one; longer lines use their last taps.
+    There are none if the engine has no sliding windows. Every line of a shape has as many taps as
+    its shortest one; longer lines use their last taps.
     """
     if not config.has_windows:
         return ()

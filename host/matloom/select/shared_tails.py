@@ -1,4 +1,4 @@
-"""Weights of dense layers whose depth exceeds whole steps by a few rows of the array.
+"""Packs weights of dense layers whose depth exceeds whole steps by a few rows of the array.
 
 The last step of an output block would fill a whole tile with zeros. If LOADs of weights are the
 bottleneck, several blocks share a tile instead.
@@ -8,9 +8,9 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.ir.graph import Array
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Operand, SharedTail
+from matloom.select.operand import Operand, SharedTailWeights
 from matloom.select.window import Window
 
 #: Minimum cycles of the bus that a shared tile must save, as its EXEC takes some 30 to dispatch.
@@ -20,8 +20,10 @@ _MIN_SAVED_CYCLES = 48
 _LEAST_BLOCKS = 8
 
 
-def share_tails(weights: Constant, nest: LoopNest, window: Window, config: Config) -> Operand:
-    """Return the weights of a layer, in which output blocks share tiles of the last step.
+def share_tails(
+    weights: ConstantWeights, nest: LoopNest, window: Window, config: Config
+) -> Operand:
+    """Return weights in which output blocks share weight tiles of their last step.
 
     The weights are unchanged if the layer reads more than one tap, has few output blocks, or makes
     so many positions that LOADs of weights are not the bottleneck.
@@ -36,7 +38,7 @@ def share_tails(weights: Constant, nest: LoopNest, window: Window, config: Confi
     if (config.rows // rows - 1) * weights.tile_bytes < _MIN_SAVED_CYCLES * config.bus_bytes:
         return weights
     tails: Array = weights.tiles[:, -1, : rows * config.columns]
-    return SharedTail(
-        whole=Constant(tiles=np.ascontiguousarray(weights.tiles[:, :-1])),
+    return SharedTailWeights(
+        whole=ConstantWeights(tiles=np.ascontiguousarray(weights.tiles[:, :-1])),
         tails=np.ascontiguousarray(tails),
     )

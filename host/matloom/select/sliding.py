@@ -1,4 +1,4 @@
-"""Depthwise convolutions as sliding windows: what EXEC streams, and where its outputs lie.
+"""Depthwise convolutions as sliding windows: what EXEC streams, and where its weights lie.
 
 Decision 0002 defines the semantics. A step covers the lines of a `WindowShape`; larger kernels take
 several steps. A step with fewer taps is padded in front with zero weights.
@@ -11,7 +11,7 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.loop_nest import SingleSums, Walk
+from matloom.select.loop_nest import ExecLoops, SingleSums
 from matloom.select.shapes import WindowShape
 
 #: Maximum number of vectors of a line.
@@ -23,7 +23,9 @@ LONGEST_SKIP = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow(SingleSums):
-    """Sliding window of EXEC over the input; lengths in rows and in positions of `depth` bytes.
+    """Loops of an EXEC that slides a window over the lines of its input.
+
+    Lengths are in rows, and in positions of `depth` bytes.
 
     Members
     -------
@@ -83,9 +85,9 @@ class SlidingWindow(SingleSums):
         return lines * max(length - self._skipped_columns(first_x, length), WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
 
-        `first_row` is relative to the first row of the image.
+        `block` is the first output block. `first_row` counts from the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         lines, taps = self.shape.lines, self.shape.taps
@@ -120,7 +122,7 @@ class SlidingWindow(SingleSums):
         }
 
     def _first_and_length(self, columns: tuple[int, int]) -> tuple[int, int]:
-        """Return the first position of a line, and its length, for a range of outputs."""
+        """Return the first position to stream of a line, and how many, for a range of outputs."""
         first_x = columns[0] * self.stride_x - self.pad_left - self._empty_columns
         return first_x, (columns[1] - columns[0] - 1) * self.stride_x + self.shape.taps
 
@@ -154,9 +156,9 @@ class SlidingWindow(SingleSums):
         return sliding_tiles(filters, self.shape, config)
 
 
-def as_sliding_window(walk: Walk) -> SlidingWindow | None:
-    """Return the window if it slides over lines of the input; None for other loops."""
-    return walk if isinstance(walk, SlidingWindow) else None
+def as_sliding_window(loops: ExecLoops) -> SlidingWindow | None:
+    """Return the loops if they slide over neighbouring lines of the input; None for other loops."""
+    return loops if isinstance(loops, SlidingWindow) else None
 
 
 def sliding_tiles(filters: np.ndarray, shape: WindowShape, config: Config) -> np.ndarray:

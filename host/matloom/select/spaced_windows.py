@@ -1,4 +1,4 @@
-"""Windows with spaced taps: for strided kernels, and for the phases of dilated ones.
+"""Sliding windows with spaced taps: for strided kernels, and for the phases of dilated ones.
 
 With stride 2, a window that reads every second position slides by one such position. A kernel of
 five taps becomes two such windows: one with its even taps, and one with its odd taps a position
@@ -25,7 +25,7 @@ _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
 
 @dataclass(frozen=True, kw_only=True)
 class _Axis:
-    """Rows or positions that the windows of a kernel read along one axis.
+    """How the windows of a kernel cover one axis of the image: its rows, or the positions of a row.
 
     Members
     -------
@@ -56,12 +56,12 @@ class _Axis:
 
     @property
     def span(self) -> int:
-        """Rows or positions that an output reads."""
+        """Number of rows or positions from the first to the last that an output reads."""
         return (self.steps - 1) * self.step + (self.taps - 1) * self.unit + 1
 
     @cached_property
     def order(self) -> list[int | None]:
-        """The kernel's tap for each tap of each window, in order; None for a zero weight."""
+        """Index of the kernel's tap for each tap of each window, or None for a weight of zero."""
         places = [
             (window * self.step + tap * self.unit) // self.dilation
             for window in range(self.steps)
@@ -75,7 +75,9 @@ class _Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class SpacedWindow(SingleSums):
-    """Windows of EXEC whose taps are as far apart as outputs; lengths in rows and positions.
+    """Loops of EXECs that slide windows whose taps are as far apart as outputs.
+
+    Lengths are in rows, and in positions of `depth` bytes.
 
     Members
     -------
@@ -131,9 +133,9 @@ class SpacedWindow(SingleSums):
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return EXEC's fields for `rows` and `columns` of outputs (half open), from `block` on.
+        """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
 
-        `first_row` is relative to the first row of the image.
+        `block` is the first output block. `first_row` counts from the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         skipped, line = self._line(columns)
@@ -228,14 +230,14 @@ def spaced_windows(
 
 
 def _skips(window: Window, shape: WindowShape) -> Iterator[int]:
-    """Yield the possible numbers of skipped vectors between the outputs of a line."""
+    """Yield the numbers of vectors that a window may skip between two outputs of a line."""
     yield 0
     if shape.number and window.dilation_x == 1 < window.stride_x <= LONGEST_SKIP + 1:
         yield window.stride_x - 1
 
 
 def _axes(window: Window, shape: WindowShape, x_skip: int) -> tuple[_Axis, _Axis]:
-    """Return the windows along the image's rows and along a row."""
+    """Return how windows cover the image's rows, and how they cover the positions of a row."""
     y = _Axis(
         taps=shape.lines,
         unit=window.stride_y,

@@ -14,7 +14,7 @@ from matloom.select.window import pointwise_window
 
 
 def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
-    """Return the stages that repeat elements, and the context of the operator after them.
+    """Return stages that repeat elements of operands, and the context of the operator after them.
 
     An operand of int8 with trailing axes of one, such as the mean of each row, gets the lengths of
     the output there. A convolution with weights of 1 copies each element to that many channels.
@@ -37,7 +37,7 @@ def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
 
 
 def _trailing_ones(shape: tuple[int, ...]) -> int:
-    """Return the number of trailing axes of one."""
+    """Return the number of trailing axes of a shape whose length is 1."""
     return next((at for at, length in enumerate(reversed(shape)) if length != 1), len(shape))
 
 

@@ -1,4 +1,4 @@
-"""MUL by elements that repeat along the last axes: the array repeats them, POST multiplies."""
+"""MUL by an operand that repeats along the last axes: the array repeats it, POST multiplies."""
 
 from dataclasses import replace
 

@@ -11,8 +11,8 @@ from matloom.arch.isa import Destination
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense
-from matloom.select.loop_nest import Walk
-from matloom.select.operand import Computed, Operand
+from matloom.select.loop_nest import ExecLoops
+from matloom.select.operand import ComputedWeights, Operand
 from matloom.select.output_region import OutputRegion
 from matloom.select.post_input import PostInput, SharedSums
 from matloom.select.vector_stage import Posts, VectorStage
@@ -61,7 +61,7 @@ class ArrayStage:
     output: str
     input_layout: InputLayout
     output_layout: OutputLayout
-    loop_nest: Walk
+    loop_nest: ExecLoops
     regions: tuple[OutputRegion, ...]
     weights: Operand
     params: np.ndarray = field(repr=False)
@@ -86,7 +86,7 @@ class ArrayStage:
         return self
 
     def with_parts(self, parts: Mapping[str, tuple[str, int]]) -> "ArrayStage":
-        """Return the stage unchanged, because it reads whole tensors."""
+        """Return the stage unchanged, because it reads whole tensors, not parts of larger ones."""
         return self
 
     @property
@@ -96,7 +96,7 @@ class ArrayStage:
 
     @property
     def sums_per_output(self) -> int:
-        """Number of sums of an output: 1, or 4, of which POST writes the maximum."""
+        """Number of sums from which POST makes an output: 1, or 4 for their maximum."""
         return self.loop_nest.sums_per_output
 
     @property
@@ -128,7 +128,7 @@ class ArrayStage:
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:
-        """The input that tiles stream through the array, without the tensor added to sums."""
+        """The input that tiles stream through the array; not a tensor that POST reads."""
         return self.inputs[:1]
 
     @property
@@ -137,13 +137,13 @@ class ArrayStage:
         return not self.loop_nest.weights_fixed and self.computed is None
 
     @property
-    def computed(self) -> Computed | None:
+    def computed(self) -> ComputedWeights | None:
         """Weights that are computed; None for constant ones."""
-        return self.weights if isinstance(self.weights, Computed) else None
+        return self.weights if isinstance(self.weights, ComputedWeights) else None
 
     @property
     def pools(self) -> bool:
-        """Whether all taps and channels share one weight tile, as in pooling and copies."""
+        """Whether all kernel taps and channels share one weight tile, as in pooling and copies."""
         return self.loop_nest.weights_fixed
 
     @property
@@ -174,7 +174,7 @@ class ArrayStage:
 
     @property
     def param_sets(self) -> int:
-        """Number of POSTs with parameters of their own: one, or two with a limit."""
+        """Number of POSTs of a tile that have parameters: one, or two if the sums are limited."""
         return 2 if self.is_limited else 1
 
     @property
@@ -194,7 +194,7 @@ class ArrayStage:
 
     @property
     def missing(self) -> bytes:
-        """Bytes that POST adds to results in blocks of channels that the second input lacks."""
+        """Bytes that POST adds in blocks of channels that the second input does not have."""
         return b"" if self.post_input is None else self.post_input.missing
 
     @property
@@ -216,28 +216,28 @@ class ArrayStage:
 
     @property
     def is_limited(self) -> bool:
-        """Whether EXEC keeps the larger of its sums and an input that POST has scaled."""
+        """Whether EXEC keeps the larger of its sums and what POST put into the accumulators."""
         post = self.accumulator_post
         return post is not None and post["destination"] == Destination.ACC_SET
 
     @property
     def shares_sums(self) -> bool:
-        """Whether it makes sums together with other stages."""
+        """Whether the stage makes sums together with other stages, each from some channels."""
         return bool(self.shared_sums)
 
     @property
     def continues(self) -> bool:
-        """Whether it adds to sums that an earlier stage left in the accumulators."""
+        """Whether the stage adds to sums that an earlier stage left in the accumulators."""
         return SharedSums.CONTINUES in self.shared_sums
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it leaves its sums to a later stage, and makes no results."""
+        """Whether the stage leaves its sums to a later stage, and makes no results."""
         return SharedSums.UNFINISHED in self.shared_sums
 
     @property
     def grid(self) -> Grid:
-        """Extent of the outputs: images, rows, positions, blocks."""
+        """Extent of the outputs: images, rows, positions per row, output blocks."""
         return self.output_layout.grid
 
     @property
@@ -249,7 +249,7 @@ class ArrayStage:
 
     @property
     def text(self) -> str:
-        """Description of how the array is used, for people."""
+        """Short description of how the stage uses the array, for messages."""
         grid, limited = self.grid, ", limited by its input" if self.is_limited else ""
         if self.sums_per_output > 1:
             limited += f", maxima of {self.sums_per_output} sums"
@@ -264,16 +264,19 @@ class ArrayStage:
 
     @property
     def accumulators_per_block(self) -> int:
-        """Number of blocks of array columns per output block."""
+        """Number of accumulators in each column for one output block of a position.
+
+        It is 2 in narrow modes, whose blocks are pairs of blocks of the array's columns.
+        """
         return 2 if self.mode in NARROW_MODES else 1
 
     @property
     def post_passes(self) -> int:
-        """Number of times that POST goes over the whole output."""
+        """Number of POSTs that process each output."""
         return 1 if self.accumulator_post is None else 2
 
     def looks_up_channels(self, blocks: int, columns: int) -> bool:
-        """Return whether POST can look results up in tables by channel of this many blocks.
+        """Return whether POST can look results up in tables by channel, of `blocks` blocks.
 
         Tables change between tiles, so each tile has to contain the only block.
         """
@@ -281,7 +284,7 @@ class ArrayStage:
         return self.makes_dense_bytes and self.grid.blocks == blocks == 1
 
     def entries(self, config: Config) -> int:
-        """Return the number of outputs of a block that fit in half of the accumulators."""
+        """Return how many outputs of a block fit in one half of the accumulators."""
         return config.acc_entries // 2 // self.accumulators_per_block // self.sums_per_output
 
     @property

@@ -1,4 +1,4 @@
-"""Sums over all positions of a map, with the map as weights and constants that select its rows.
+"""Sums over all positions of a feature map: the map becomes weights, and constants select its rows.
 
 A weight tile brings the bytes of all rows of the array at once; a streamed vector has only as many
 bytes as one row.
@@ -15,7 +15,7 @@ from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense
 from matloom.select.layout.panels import Panels
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Computed, Selection
+from matloom.select.operand import ComputedWeights, Selection
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
@@ -33,9 +33,9 @@ _MOST_TAPS = largest(Opcode.EXEC, "kernel_rows")
 
 
 def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -> ArrayStage:
-    """Return the same sums with the map as weights, or the stage itself if that is no faster.
+    """Return a stage that makes the same sums with the feature map as weights, if that is faster.
 
-    The stage is also unchanged if the window is not the whole map, or the map does not fit.
+    Otherwise return `stage`, also if the window is not the whole map, or the map does not fit.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def sum_with_map_as_weights(stage: ArrayStage, window: Window, config: Config) -
 
 
 def _position_loops(config: Config) -> LoopNest:
-    """Return the loops over blocks of a position; selections have loops of their own."""
+    """Return loops with a single step, for EXECs that stream constants instead of an input."""
     return LoopNest(kernel_row_step=0, x_step=config.rows)
 
 
-def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> Computed:
-    """Return a map as weight tiles, each row of which is a block of some position.
+def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> ComputedWeights:
+    """Return a feature map as weight tiles, each row of which is a block of channels of a position.
 
     For each of the `blocks` of a position, a mask selects the rows that hold this block. The masks
     repeat after a period of tiles, so one `Selection` serves all whole periods, and a second one
@@ -104,7 +104,7 @@ def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> Comp
     panels = Panels(
         images=1, inner=count, columns=config.columns, depth=tiles * rows, width=config.columns
     )
-    return Computed(
+    return ComputedWeights(
         tensor=tensor,
         layout=panels,
         steps=tiles,

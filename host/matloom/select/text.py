@@ -14,7 +14,7 @@ def stage_line(stage: Stage) -> str:
 
 
 def run_lines(run: EngineRun | HostRun, names: Mapping[int, str]) -> Iterable[str]:
-    """Yield lines on a run: tensors that enter and leave it, operators, and their stages."""
+    """Yield lines of text on a run: tensors that enter and leave, operators, and their stages."""
     if isinstance(run, HostRun):
         yield f"host: {names[run.node.outputs[0]]} = {run.node.op}; {run.reason}"
         return

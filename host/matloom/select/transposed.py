@@ -94,7 +94,7 @@ def _streamed_vectors(stages: list[ArrayStage]) -> int:
 def _phase_stages(
     context: Context, row: _Phase, columns: list[_Phase], size: int
 ) -> list[ArrayStage]:
-    """Return a stage for each column phase of a row phase.
+    """Return a stage for each phase of columns, all of the phase `row` of rows.
 
     After the last stage, `size` bytes of the output are complete.
     """

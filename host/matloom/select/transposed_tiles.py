@@ -11,13 +11,13 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.select.bands import copy_panels
-from matloom.select.context import Context, add_bias_only
+from matloom.select.context import Context, bias_post
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import DenseInput
 from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import Computed, Selection
+from matloom.select.operand import ComputedWeights, Selection
 from matloom.select.stage import ArrayStage, OutputRegion
 
 #: The matrices, which stay on chip, fill at most the scratchpad's size divided by this number.
@@ -26,9 +26,9 @@ _SPAD_DIVISOR = 4
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Columns that one stage transposes.
+    """Columns of matrices that one stage transposes.
 
-    They are `count` columns from panel `panel` on, of each of `images` images.
+    They are `count` columns from the start of panel `panel`, of each of `images` images.
     """
 
     images: int
@@ -66,7 +66,7 @@ def array_transpose_stages(
 
 
 def _parts(panels: Panels) -> Iterator[_Part]:
-    """Yield the columns that each stage transposes.
+    """Divide the columns of panels into parts, one for each stage.
 
     Full panels whose results are adjacent are the images of a single part.
     """
@@ -108,15 +108,15 @@ def _transpose_part(
             complete=panels.images * matrix if last else 0,
         ),
         loop_nest=LoopNest(x_step=config.rows),
-        regions=(OutputRegion.whole(grid, add_bias_only()),),
+        regions=(OutputRegion.whole(grid, bias_post()),),
         weights=_selecting_weights(tensors[0], panels, part, config),
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
     )
 
 
-def _selecting_weights(tensor: str, panels: Panels, part: _Part, config: Config) -> Computed:
-    """Return panels as weights, whose rows are selected by constant vectors with a single 1."""
+def _selecting_weights(tensor: str, panels: Panels, part: _Part, config: Config) -> ComputedWeights:
+    """Return panels as weights, with constant vectors that each select one column of a matrix."""
     several = part.images > panels.images
     layout = replace(
         panels,
@@ -125,7 +125,7 @@ def _selecting_weights(tensor: str, panels: Panels, part: _Part, config: Config)
         transposed=True,
     )
     first = part.panel * panels.depth // config.rows
-    return Computed(
+    return ComputedWeights(
         tensor=tensor,
         layout=layout,
         steps=1,

@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from matloom.ir.graph import Array
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoParts:
+class TwoPartWeights:
     """Weights as the sums of two int8 parts, whose products EXECs add to the same sums.
 
     A chunk has the first part of all its blocks, then of each block the steps of the second part
@@ -29,8 +29,8 @@ class TwoParts:
         whole columns of one row, or whole rows.
     """
 
-    first: Constant
-    second: Constant
+    first: ConstantWeights
+    second: ConstantWeights
     column_steps: int
     row_steps: int
 
@@ -41,7 +41,7 @@ class TwoParts:
 
     @cached_property
     def passes(self) -> int:
-        """About how often EXECs stream the positions of a tile."""
+        """Approximate number of times that the EXECs of a tile stream all of its positions."""
         return 1 + round(float(self._used_tiles.mean()))
 
     @property
@@ -68,9 +68,9 @@ class TwoParts:
         """Return the size in bytes of the chunk of a range of output blocks and of steps."""
         return self.offset(blocks, steps, blocks.stop)
 
-    def of_blocks(self, blocks: slice) -> "TwoParts":
+    def select_blocks(self, blocks: slice) -> "TwoPartWeights":
         """Return the weights of some output blocks."""
-        first, second = self.first.of_blocks(blocks), self.second.of_blocks(blocks)
+        first, second = self.first.select_blocks(blocks), self.second.select_blocks(blocks)
         return replace(self, first=first, second=second)
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
@@ -89,9 +89,9 @@ class TwoParts:
         return self.first.chunk_bytes(blocks, steps) + before * self.tile_bytes
 
     def runs(self, blocks: slice, steps: slice) -> Iterator[tuple[range, range]]:
-        """Yield the blocks and the steps of each EXEC that a range of them needs for part two.
+        """Yield the blocks and the steps of each EXEC that adds products of the second part.
 
-        Blocks that use all steps share an EXEC with adjacent ones that do, too.
+        `blocks` and `steps` are those of a tile. Adjacent blocks that use all steps share an EXEC.
         """
         every, run = range(steps.start, steps.stop), range(blocks.start, blocks.start)
         for at, used in enumerate(self._used_steps(blocks, steps), blocks.start):
@@ -107,7 +107,10 @@ class TwoParts:
             yield run, every
 
     def used_steps(self, block: int, steps: slice) -> range:
-        """Return the steps, within `steps`, of the second part of a block; EXEC can run them."""
+        """Return the range of steps of a block's second part that one EXEC runs, within `steps`.
+
+        It has all tiles that are not zero.
+        """
         (used,) = self._used_steps(slice(block, block + 1), steps)
         return used
 
@@ -117,7 +120,7 @@ class TwoParts:
         return [self._whole(np.flatnonzero(row), steps) for row in used]
 
     def _whole(self, used: Array, steps: slice) -> range:
-        """Return the shortest range of steps with all of `used` that an EXEC can run."""
+        """Return the shortest range of steps that has all of `used` and that an EXEC can run."""
         if not used.size:
             return range(0)
         first, last = steps.start + int(used[0]), steps.start + int(used[-1])

@@ -8,8 +8,8 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import Array
 from matloom.kernels.two_slopes import TwoSlopes, rows_of
-from matloom.select.constant import Constant
-from matloom.select.context import Context, add_bias_only
+from matloom.select.constant import ConstantWeights
+from matloom.select.context import Context, bias_post
 from matloom.select.copies import row_grid
 from matloom.select.layout.base import Fields
 from matloom.select.layout.dense import Dense, DenseInput
@@ -22,8 +22,8 @@ _TILES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlopedWalk(LoopNest):
-    """Loop nest of a LEAKY_RELU over positions, with two EXECs for each tile.
+class TwoSlopeLoops(LoopNest):
+    """Loop nest of a LEAKY_RELU, with two EXECs for each tile, one for each slope.
 
     The first EXEC computes ``steep * byte + offset * outside`` (`TwoSlopes`): it reads the byte
     `outside` as a tap outside of the row. The second EXEC computes ``shallow * byte``, and keeps
@@ -38,7 +38,7 @@ class SlopedWalk(LoopNest):
         return _TILES * height * width
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of both EXECs of a tile, as `Walk.executes` does."""
+        """Yield the fields of both EXECs of a tile, as `ExecLoops.executes` does."""
         del rows
         outside = {"kernel_cols": 2, "kernel_col_step": fields["input_row_bytes"]}
         yield {**fields, **outside}
@@ -52,7 +52,7 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
     grid = row_grid(count, size, config)
     multiplier, shift = slopes.scale
     post = {
-        **add_bias_only(slopes.bias),
+        **bias_post(slopes.bias),
         "multiplier": int(multiplier),
         "shift": int(shift),
         "output_zero": context.output.zero_point,
@@ -68,16 +68,16 @@ def sloped_stage(context: Context, slopes: TwoSlopes) -> ArrayStage:
         output=context.results[0],
         input_layout=DenseInput(rows=grid.rows, row_bytes=size),
         output_layout=Dense(grid=grid),
-        loop_nest=SlopedWalk(x_step=grid.position_bytes, pad_value=slopes.outside),
+        loop_nest=TwoSlopeLoops(x_step=grid.position_bytes, pad_value=slopes.outside),
         regions=(OutputRegion.whole(grid, post),),
-        weights=Constant(tiles=tiles.view(np.uint8).reshape(1, 1, -1)),
+        weights=ConstantWeights(tiles=tiles.view(np.uint8).reshape(1, 1, -1)),
         params=np.zeros((1, 0), np.uint8),
         macs=0,
     )
 
 
 def _offset_tile(offset: int, config: Config) -> Array:
-    """Return the tile, int8, whose weights add up to `offset` in each column."""
+    """Return an int8 weight tile whose weights add up to `offset` in each column."""
     share, more = divmod(offset, config.rows)
     by_row = np.full(config.rows, share)
     by_row[:more] += 1

@@ -1,4 +1,4 @@
-"""Input channels that a layer uses: EXEC does not read those whose weights are all zero.
+"""Skips input channels that a layer does not use: those whose weights are all zero.
 
 A shuffle of channels before a layer becomes part of its weights, which are zero for channels that
 the layer does not use. EXEC then reads runs of bytes at equal distances.
@@ -18,14 +18,14 @@ _LONGEST_STEP = largest(Opcode.EXEC, "kernel_col_step")
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """Bytes of a position that EXEC reads for each output block.
+    """Bytes of an input position that EXEC reads for each output block: runs at equal distances.
 
     Members
     -------
     first:
         The first byte that the first output block reads.
     block_step:
-        Distance in bytes from what one output block reads to what the next one reads.
+        Distance in bytes from the first byte of one output block to that of the next.
     runs, run_step:
         Number of runs of bytes, and bytes from the start of one to the start of the next.
     vectors:
@@ -89,9 +89,9 @@ def used_channels(
 
 
 def shortest_reads(matrix: Array, rows: int, block: int, element: int = 1) -> Reads | None:
-    """Return the reads of the bytes with nonzero weights; None if they save no vector.
+    """Find the reads of all bytes with nonzero weights that take the fewest vectors.
 
-    They take the fewest vectors of all that are tried.
+    Return None if no reads save a vector.
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ def _block_steps(used: list[Array], element: int) -> Iterator[int]:
 def _shortest_runs(
     places: Array, rows: int, most: int, element: int
 ) -> tuple[int, int, int, int] | None:
-    """Return the first byte, number, distance and vectors of runs that cover all places.
+    """Find equal runs of bytes, at equal distances, that cover all `places`.
 
-    The distance is from run to run, and of whole elements; the vectors are those of a run. None if
-    all runs take `most` vectors or more.
+    Return the first byte, the number of runs, their distance (a multiple of `element`), and the
+    vectors of each. Return None if all runs take `most` vectors or more.
     """
     first, span = int(places[0]), int(places[-1] - places[0]) + 1
     for steps in range(-(-len(places) // rows), most):

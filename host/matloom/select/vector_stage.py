@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Destination
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.operand import Computed
+from matloom.select.operand import ComputedWeights
 
 #: For each POST, the index of its input (None if it reads accumulators) and its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
@@ -90,7 +90,7 @@ class VectorStage:
     addend: ClassVar[str | None] = None
     adds_results: ClassVar[bool] = False
     missing: ClassVar[bytes] = b""
-    computed: ClassVar[Computed | None] = None
+    computed: ClassVar[ComputedWeights | None] = None
     is_limited: ClassVar[bool] = False
     shares_sums: ClassVar[bool] = False
     reads_row_by_row: ClassVar[bool] = False
@@ -113,13 +113,13 @@ class VectorStage:
 
     @property
     def reads_parts(self) -> bool:
-        """Whether the stage may read inputs from any byte on, because none repeats or is narrow."""
+        """Whether the stage may read parts of larger tensors: no input repeats or is narrow."""
         return not self.repeated and self.narrow is None
 
     def with_parts(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":
         """Return the stage with some inputs replaced by parts of larger tensors.
 
-        `parts` maps the name of an input to that of a tensor, and the byte where the part begins.
+        `parts` maps the name of an input to the name of a larger tensor and the part's first byte.
         """
         if not parts.keys() & set(self.inputs):
             return self
@@ -134,7 +134,7 @@ class VectorStage:
 
     @property
     def text(self) -> str:
-        """Description of how post-processing is used, for people."""
+        """Short description of how the stage uses POST, for messages."""
         if self.is_softmax:
             return f"SOFTMAX of {self.size // self.period} rows of {self.period} bytes"
         begins = zip(self.inputs, self.starts, strict=False)
@@ -143,13 +143,13 @@ class VectorStage:
 
     @property
     def post_passes(self) -> int:
-        """Number of times that POST goes over the whole output."""
+        """Number of POSTs that process each output."""
         return len(self.posts)
 
     def looks_up_channels(self, blocks: int, columns: int) -> bool:
-        """Return whether POST can look results up in tables by channel of this many blocks.
+        """Return whether POST can look results up in tables by channel, of `blocks` blocks.
 
-        It takes any number of blocks. A period with a narrow input has to be one position.
+        Any number of blocks is possible. A period with a narrow input has to be one position.
         """
         positions = self.narrow is not None and self.period == blocks * columns
         plain = self.element_bytes == self.input_ratio == 1 and not self.is_softmax
@@ -176,23 +176,23 @@ class VectorStage:
 
     @property
     def uneven_inputs(self) -> frozenset[str]:
-        """Names of the inputs of which a tile reads another range of bytes than it writes."""
+        """Names of inputs from which a tile reads another range of bytes than it writes."""
         narrow = [] if self.narrow is None else [self.inputs[self.narrow]]
         parts = [self.inputs[at] for at, start in enumerate(self.starts) if start]
         return self.repeated_inputs.union(narrow, parts)
 
     def start(self, index: int) -> int:
-        """Return the first byte of an input that the stage reads."""
+        """Return the first byte that the stage reads of the input with this index."""
         return self.starts[index] if self.starts else 0
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:
-        """All inputs."""
+        """Names of the inputs, all of which are read tile by tile."""
         return self.inputs
 
     @property
     def grid(self) -> Grid:
-        """The output as one position of one block."""
+        """The output as a grid: one image of one position, of one block."""
         return self.output_layout.grid
 
     @property

@@ -99,7 +99,10 @@ def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
 
 
 def repeated_identity(config: Config, taps: int, channels: int, *, word: int = 1) -> np.ndarray:
-    """Return the tile, uint8, that sums neighbouring taps of a few channels of `word` bytes."""
+    """Return the weight tile, uint8, that sums each channel over `taps` neighbouring taps.
+
+    Channels have `word` bytes each.
+    """
     tile = np.zeros((config.rows, config.columns), np.int8)
     same = np.tile(np.repeat(np.eye(channels, dtype=np.int8), word, axis=0), (taps, 1))
     tile[: len(same), :channels] = same
@@ -140,10 +143,9 @@ def parameter_blocks(
 
 
 def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return values in which the columns of the channels occur twice.
+    """Copy the first `channels` values of each block of columns over the next `channels`.
 
-    The last axis of `values` consists of blocks of `columns`. In each block, the first `channels`
-    values are copied over the next `channels`.
+    The last axis of `values` consists of blocks of `columns`.
     """
     by_column = values.reshape(len(values), -1, columns).copy()
     by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
@@ -151,9 +153,9 @@ def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarra
 
 
 def repeat_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return parameter blocks in which the first `channels` columns occur twice.
+    """Copy the parameters of the first `channels` columns of each block to the next `channels`.
 
-    A block has one or two 32-bit numbers per column, then bytes.
+    A parameter block has one or two 32-bit numbers per column, then bytes.
     """
     words, rest = divmod(params.shape[1], 4 * columns)
     wide = np.ascontiguousarray(params[:, : 4 * columns * words]).view("<i4")

@@ -1,4 +1,4 @@
-"""Windows that slide over images, and the loop nest that processes their taps one by one."""
+"""Shapes of windows that slide over images, and loops that process their taps one by one."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -44,13 +44,16 @@ class Window:
 
     @property
     def covers_image(self) -> bool:
-        """Whether the only output position has the positions of the image as its taps."""
+        """Whether there is a single output position, whose taps are all positions of the image."""
         kernel, image = (self.kernel_height, self.kernel_width), (self.in_height, self.in_width)
         single = self.out_height == self.out_width == 1
         return kernel == image and single and not self.pad_top | self.pad_left
 
     def join_rows(self, rows: int) -> "Window":
-        """Return a pointwise window on the same bytes, in which `rows` rows form one."""
+        """Return a window on the same bytes in which `rows` rows of the image form one.
+
+        The window must be pointwise.
+        """
         height, width = self.in_height // rows, self.in_width * rows
         return replace(self, in_height=height, in_width=width, out_height=height, out_width=width)
 
@@ -77,7 +80,7 @@ class Window:
 def covering_regions(
     window: Window, width: int, post: dict[str, int], most: int | None = None
 ) -> tuple[OutputRegion, ...]:
-    """Return regions that cover all positions, `width` per row, none wider than `most`."""
+    """Return regions that cover all output positions, `width` per row, each at most `most` wide."""
     count = 1 if most is None else -(-width // most)
     edges = [width * at // count for at in range(count + 1)]
     return tuple(

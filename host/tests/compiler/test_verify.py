@@ -18,7 +18,7 @@ from matloom.program.verify import VerifyError
 from matloom.schedule.check import buffers_of, check_addresses, check_order, check_tiles
 from matloom.schedule.plan import Buffer
 from matloom.select.check import check_stages
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.dense import Dense
 from matloom.select.stage import ArrayStage, VectorStage
 from matloom.verification.random_layers import random_layer
@@ -108,7 +108,7 @@ def misshapen(stage):
     nest, tiles = stage.loop_nest, stage.weights.tiles
     more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)
     return (
-        (replace(stage, weights=Constant(tiles=tiles[:, :-1])), "have weights of shape"),
+        (replace(stage, weights=ConstantWeights(tiles=tiles[:, :-1])), "have weights of shape"),
         (replace(stage, params=stage.params[:-1]), "have parameters for each block"),
         (replace(stage, regions=(region, region)), "have each output in one region"),
         (replace(stage, regions=(replace(region, end_row=region.end_row - 1),)), "in one region"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.select.layout.panels import Panels
-from matloom.select.operand import Computed, constant_weights
+from matloom.select.operand import ComputedWeights, constant_weights
 
 NANO = PRESETS["nano"]
 
@@ -22,7 +22,7 @@ def test_tiles_of_a_block_follow_each_other():
 
 def test_computed_weights_have_places_and_constants():
     panels = Panels(images=2, inner=6, columns=7, depth=8, width=NANO.columns)
-    weights = Computed(
+    weights = ComputedWeights(
         tensor="keys", layout=panels, steps=2, tile_bytes=NANO.tile_bytes, constants=b"12"
     )
     assert weights.nbytes == 2 * 2 * 8 * NANO.columns

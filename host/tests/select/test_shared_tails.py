@@ -6,8 +6,8 @@ import pytest
 from matloom.arch.config import load_config
 from matloom.ir.names import unique_names
 from matloom.meaning import check_meaning
-from matloom.select.constant import Constant
-from matloom.select.operand import SharedTail
+from matloom.select.constant import ConstantWeights
+from matloom.select.operand import SharedTailWeights
 from support.chain import Chain, exact_programs, executes
 
 
@@ -54,7 +54,7 @@ def weights():
     draw = np.random.default_rng(5)
     whole = draw.integers(0, 256, (5, 3, 64), np.uint8)
     tails = draw.integers(0, 256, (5, 16), np.uint8)
-    return SharedTail(whole=Constant(tiles=whole), tails=tails)
+    return SharedTailWeights(whole=ConstantWeights(tiles=whole), tails=tails)
 
 
 @pytest.mark.parametrize("blocks", [(0, 5), (1, 3), (4, 5)])
@@ -74,6 +74,6 @@ def test_chunks_have_the_bytes_that_they_count(blocks, steps):
 def test_all_blocks_together_are_smaller_than_whole_tiles():
     shared = weights()
     assert (shared.steps, shared.block_bytes, shared.nbytes) == (4, 3 * 64 + 16, 5 * (3 * 64 + 16))
-    some = shared.of_blocks(slice(1, None, 2))
+    some = shared.select_blocks(slice(1, None, 2))
     np.testing.assert_array_equal(some.tails, shared.tails[1::2])
     np.testing.assert_array_equal(some.whole.tiles, shared.whole.tiles[1::2])

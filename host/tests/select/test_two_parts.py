@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from matloom.select.constant import Constant
-from matloom.select.two_parts import TwoParts
+from matloom.select.constant import ConstantWeights
+from matloom.select.two_parts import TwoPartWeights
 
 #: Two rows of two columns of two steps, of three blocks; and the tiles with a second part.
 STEPS, BLOCKS, TILE = 8, 3, 16
@@ -17,8 +17,11 @@ def weights(used=USED):
     second = np.zeros_like(first)
     for block, steps in used.items():
         second[block, steps, -1] = 1 + block
-    return TwoParts(
-        first=Constant(tiles=first), second=Constant(tiles=second), column_steps=2, row_steps=4
+    return TwoPartWeights(
+        first=ConstantWeights(tiles=first),
+        second=ConstantWeights(tiles=second),
+        column_steps=2,
+        row_steps=4,
     )
 
 

@@ -15,10 +15,10 @@ from matloom.ir.names import derived_name
 from matloom.schedule import tuning
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, as_loop_nest
-from matloom.select.operand import SharedTail
+from matloom.select.operand import SharedTailWeights
 from matloom.select.post_input import SharedSums
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
@@ -130,7 +130,7 @@ def _find_pair(segment: Segment, index: int, private: Collection[str]) -> _Pair 
     if producer is None or reader is None or reader.inputs != (producer.output,):
         return None
     nest, read = as_loop_nest(reader.loop_nest), reader.input_layout
-    if nest is None or not isinstance(reader.weights, Constant):
+    if nest is None or not isinstance(reader.weights, ConstantWeights):
         return None
     channels, size, grid = nest.x_step, config.columns, reader.grid
     if type(producer.output_layout) is not Dense or type(read) is not DenseInput:
@@ -155,7 +155,9 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
     own = nest.oc_step == 0 and not other
     whole = grid.block_bytes == config.columns and stage.output_layout.row_stride == 1
     by_channel = stage.table is not None and stage.table.ndim > 1
-    constant = isinstance(stage.weights, Constant | SharedTail) and stage.mode == "i8xi8"
+    constant = (
+        isinstance(stage.weights, ConstantWeights | SharedTailWeights) and stage.mode == "i8xi8"
+    )
     plain = single and grid.images == 1 and own and whole and constant and not by_channel
     return stage if plain else None
 
@@ -171,7 +173,7 @@ def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
         output=derived_name(stage.output, f"channels from {first}"),
         output_layout=Dense(grid=part),
         regions=(OutputRegion.whole(part, region.post),),
-        weights=_constants(stage).of_blocks(chosen),
+        weights=_constants(stage).select_blocks(chosen),
         params=stage.params[chosen],
         macs=stage.macs * grid.block_bytes // channels,
     )
@@ -203,7 +205,7 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
             blocks=part(nest.blocks * config.rows) // config.rows,
             pad_left_bytes=part(nest.pad_left_bytes),
         ),
-        weights=Constant(tiles=own.reshape(len(tiles), -1, tiles.shape[2])),
+        weights=ConstantWeights(tiles=own.reshape(len(tiles), -1, tiles.shape[2])),
         params=stage.params[:, :0] if unfinished else stage.params,
         macs=stage.macs * (end - first) // channels,
         table=None if unfinished else stage.table,
@@ -211,13 +213,13 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
     )
 
 
-def _constants(stage: ArrayStage) -> Constant | SharedTail:
+def _constants(stage: ArrayStage) -> ConstantWeights | SharedTailWeights:
     """Return the weights of a stage whose weights are constant."""
-    assert isinstance(stage.weights, Constant | SharedTail)
+    assert isinstance(stage.weights, ConstantWeights | SharedTailWeights)
     return stage.weights
 
 
 def _tiles(stage: ArrayStage) -> Array:
     """Return the weight tiles of a stage whose weights are constant."""
-    assert isinstance(stage.weights, Constant)
+    assert isinstance(stage.weights, ConstantWeights)
     return stage.weights.tiles

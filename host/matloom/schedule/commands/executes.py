@@ -9,9 +9,9 @@ from matloom.schedule.commands.shared_tails import shared_tail_executes
 from matloom.schedule.plan import Plan
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
-from matloom.select.operand import SharedTail
+from matloom.select.operand import SharedTailWeights
 from matloom.select.stage import ArrayStage
-from matloom.select.two_parts import TwoParts
+from matloom.select.two_parts import TwoPartWeights
 
 
 def executes(
@@ -30,10 +30,10 @@ def executes(
         yield from product_executes(stage, tile, fields, constants, config)
         return
     tiles = [(tile, fields)]
-    if isinstance(stage.weights, SharedTail | TwoParts):
+    if isinstance(stage.weights, SharedTailWeights | TwoPartWeights):
         chunk = plan.tilings[plan.slots[number].stage].chunks[tile.chunk]
         address = plan.weights[number].address
-        if isinstance(stage.weights, SharedTail):
+        if isinstance(stage.weights, SharedTailWeights):
             yield from shared_tail_executes(stage, tile, chunk, fields, address, config)
             return
         tiles += second_parts(stage, tile, chunk, fields, address, config)

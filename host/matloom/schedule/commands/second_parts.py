@@ -7,7 +7,7 @@ from matloom.schedule.tiling.tiles import ArrayTile, Chunk, exec_fields
 from matloom.select.exec_steps import limit_steps
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
-from matloom.select.two_parts import TwoParts
+from matloom.select.two_parts import TwoPartWeights
 
 
 def second_parts(
@@ -26,7 +26,7 @@ def second_parts(
         Address of the chunk of weights.
     """
     weights = stage.weights
-    assert isinstance(weights, TwoParts)
+    assert isinstance(weights, TwoPartWeights)
     whole, blocks = exec_fields(stage, tile, config), slice(tile.first_block, tile.end_block)
     for run, steps in weights.runs(blocks, slice(tile.first_step, tile.end_step)):
         first_step = weights.used_steps(run.start, chunk.steps).start

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk
-from matloom.select.operand import SharedTail
+from matloom.select.operand import SharedTailWeights
 from matloom.select.stage import ArrayStage
 
 _Fields = dict[str, int]
@@ -13,7 +13,9 @@ _Fields = dict[str, int]
 def end_of_whole_steps(stage: ArrayStage, end_step: int) -> int:
     """Return the end of the steps up to `end_step` in which each block has its own weight tile."""
     weights = stage.weights
-    return min(end_step, weights.whole.steps) if isinstance(weights, SharedTail) else end_step
+    return (
+        min(end_step, weights.whole.steps) if isinstance(weights, SharedTailWeights) else end_step
+    )
 
 
 def shared_tail_executes(
@@ -33,7 +35,7 @@ def shared_tail_executes(
         Address of the chunk of weights.
     """
     weights = stage.weights
-    assert isinstance(weights, SharedTail)
+    assert isinstance(weights, SharedTailWeights)
     end = end_of_whole_steps(stage, tile.end_step)
     if tile.first_step < end:
         yield {**fields, "blocks": end - tile.first_step}

@@ -6,7 +6,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Addend, Destination, Opcode, RowFunction, Source, Table
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
-from matloom.select.context import add_bias_only
+from matloom.select.context import bias_post
 from matloom.select.stage import Stage
 
 #: For each field of POST that selects a table, the values that use and that fill the table.
@@ -60,7 +60,7 @@ class Tables:
                 tail=row_bytes,
                 x_step=row_bytes,
                 source_addr=self._plan.tables[index].address + block * len(wanted),
-                **add_bias_only(),
+                **bias_post(),
                 **{name: Table.FILL_EACH if by_channel else fills},
             )
         return {"addend": Addend.RESULT} if stage.adds_results else {name: uses}

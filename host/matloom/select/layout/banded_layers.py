@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from matloom.arch.config import WINDOW_TAPS, Config
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.row_bands import BandedLoopNest, BandedWindow, RowBands
 from matloom.select.loop_nest import LoopNest, as_loop_nest
@@ -116,7 +116,7 @@ def can_read_bands(consumer: ArrayStage, channels: int, rows: int, config: Confi
     bytes_alone = (consumer.addend is None or consumer.adds_results) and consumer.weights.steps == 1
     if not (single and dense and same and bytes_alone) or nest.pad_left_bytes:
         return False
-    if not isinstance(consumer.weights, Constant):
+    if not isinstance(consumer.weights, ConstantWeights):
         return False
     # A run of several taps would need the next position, which is elsewhere.
     tiles = consumer.weights.tiles.reshape(-1, config.rows, config.columns)
@@ -131,7 +131,7 @@ def split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRe
 
 def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
     """Return a depthwise layer that processes both bands, with weights and parameters for each."""
-    assert isinstance(layer.weights, Constant)
+    assert isinstance(layer.weights, ConstantWeights)
     (region,), tiles = layer.regions, layer.weights.tiles
     # The rows above and below each band are stored.
     stored = {"pad_top": 0, "depth": layout.position_bytes}
@@ -142,7 +142,7 @@ def slide_over_bands(layer: ArrayStage, layout: RowBands, config: Config) -> Arr
         output_layout=Dense(grid=grid),
         loop_nest=BandedWindow(**{**vars(layer.loop_nest), **stored}),
         regions=(replace(region, end_row=layout.half),),
-        weights=Constant(tiles=repeat_columns(tiles, layout.channels, config.columns)),
+        weights=ConstantWeights(tiles=repeat_columns(tiles, layout.channels, config.columns)),
         params=repeat_parameters(layer.params, layout.channels, config.columns),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.isa import Destination, Source
-from matloom.select.context import add_bias_only, constant_post
+from matloom.select.context import bias_post, constant_post
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.loop_nest import LoopNest
 from matloom.select.sliding import SlidingWindow
@@ -140,7 +140,7 @@ class RowBands(OnChipLayout):
             "x_step": self.position_bytes,
             "source_addr": source,
             "dest_addr": target,
-            **add_bias_only(),
+            **bias_post(),
         }
 
     def tiled_rows(self, rows: int) -> int:

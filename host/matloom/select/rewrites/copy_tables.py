@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from matloom.select.context import add_bias_only
+from matloom.select.context import bias_post
 from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import Stage
@@ -49,5 +49,5 @@ def _copies_bytes(stage: Stage) -> bool:
         and copy.pools
         and copy.steps == 1
         and copy.table is None
-        and all(region.post == add_bias_only() for region in copy.regions)
+        and all(region.post == bias_post() for region in copy.regions)
     )

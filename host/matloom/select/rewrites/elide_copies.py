@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from matloom.select.layout.panels import Panels, panel_layout
 from matloom.select.layout.placed import Placed
-from matloom.select.operand import Computed
+from matloom.select.operand import ComputedWeights
 from matloom.select.rewrites.regrid import resize_rows
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
@@ -71,7 +71,7 @@ def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | Non
     return heads if (rows, columns) == (panels.inner, panels.columns) else None
 
 
-def _with_panels(producer: Stage, weights: Computed, heads: int) -> ArrayStage | None:
+def _with_panels(producer: Stage, weights: ComputedWeights, heads: int) -> ArrayStage | None:
     """Return the producer changed to write panels; None if it cannot.
 
     It makes `heads` matrices side by side.

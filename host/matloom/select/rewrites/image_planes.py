@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.ir.attributes import Transpose
 from matloom.ir.graph import Array, Node, Op
 from matloom.ir.names import derived_name
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.dense import DenseInput
 from matloom.select.layout.image_planes import ImagePlanes
 from matloom.select.loop_nest import LoopNest
@@ -76,7 +76,7 @@ def _read_planes(stage: Stage, planes: ImagePlanes, config: Config) -> ArrayStag
     dense = DenseInput(rows=planes.rows, row_bytes=planes.source_row_bytes * depth)
     steps = {name: getattr(nest, name) for name in ("x_step", "pad_left_bytes", "kernel_col_step")}
     plain = not (nest.oc_step or nest.maximum or nest.weights_fixed or stage.addend)
-    if not plain or stage.mode != "i8xi8" or not isinstance(stage.weights, Constant):
+    if not plain or stage.mode != "i8xi8" or not isinstance(stage.weights, ConstantWeights):
         return None
     if stage.input_layout != dense or any(step % depth for step in steps.values()):
         return None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from matloom.arch.config import Config
 from matloom.select.layout.base import Grid
-from matloom.select.pooled import SIDE, PooledWalk, pools_blocks
+from matloom.select.pooled import SIDE, PooledLoops, pools_blocks
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, OutputRegion, Stage
 
@@ -70,6 +70,6 @@ def _with_pooling(stage: ArrayStage, pool: ArrayStage) -> ArrayStage:
         stage,
         output=pool.output,
         output_layout=replace(pool.output_layout, grid=grid),
-        loop_nest=PooledWalk(inner=stage.loop_nest),
+        loop_nest=PooledLoops(inner=stage.loop_nest),
         regions=(OutputRegion.whole(grid, region.post),),
     )

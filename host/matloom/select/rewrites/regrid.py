@@ -5,7 +5,7 @@ They make each position from the input at the same place, so rows may be cut any
 
 from dataclasses import replace
 
-from matloom.select.constant import Constant
+from matloom.select.constant import ConstantWeights
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.stage import ArrayStage, OutputRegion
@@ -24,7 +24,7 @@ def resize_rows(stage: ArrayStage, width: int) -> ArrayStage | None:
     single = (nest.kernel_rows, nest.kernel_cols, nest.y_step) == (1, 1, 1)
     inside = not (nest.pad_top or nest.pad_left_bytes or nest.oc_step or nest.weights_fixed)
     same = (given.rows, given.row_bytes) == (grid.rows, grid.width * nest.x_step)
-    plain = isinstance(stage.output_layout, Dense) and isinstance(stage.weights, Constant)
+    plain = isinstance(stage.output_layout, Dense) and isinstance(stage.weights, ConstantWeights)
     if not (single and inside and same and plain and len(stage.regions) == 1):
         return None
     grid = replace(grid, rows=rows, width=width)

@@ -13,7 +13,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.numerics import LARGER_BITS, quantize_multiplier, requantize, wrap32
 from matloom.ir.graph import Array, Node, Op
-from matloom.select.context import add_bias_only
+from matloom.select.context import bias_post
 from matloom.select.extremes import ByteComparison, replace_comparison
 from matloom.select.limited_scales import ROUNDINGS
 from matloom.select.lookup import table_of
@@ -106,7 +106,7 @@ def comparison(
             same = requantize(wrap32(limits + bias), *scale, rule) + zeros[1]
             rescaled = np.clip(sums + zeros[1], -128, 127)
             if np.array_equal(rescaled, expected) and np.array_equal(same, _ALL_BYTES):
-                result = {**add_bias_only(bias), "rounding": rule, "output_zero": zeros[1]}
+                result = {**bias_post(bias), "rounding": rule, "output_zero": zeros[1]}
                 limit = {"rounding": rules[0], "bias": limit_bias}
                 return ByteComparison(
                     weight=weight,

@@ -9,7 +9,7 @@ from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import has_explicit_multipliers, product_multiplier
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.kernels import kernel_of
-from matloom.select.context import add_bias_only
+from matloom.select.context import bias_post
 from matloom.select.copies import split_into_planes
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
@@ -133,7 +133,7 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
     )
     window = pointwise_window(images, (rows, width), channels)
     filters = scales.weights.reshape(1, 1, channels)
-    post = {**add_bias_only(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
+    post = {**bias_post(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
     params = [
         parameter_blocks(bias, (multiplier, shift), config)
         for bias, multiplier, shift in (scales.results, scales.limits)

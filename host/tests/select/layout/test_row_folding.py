@@ -19,7 +19,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding
 from matloom.select.requantisation import Requantisation
-from matloom.select.row_folds import fastest, fold_filters
+from matloom.select.row_folds import fastest_row_folding, fold_filters
 from matloom.select.window import Window
 from matloom.verification.random_layers import random_layer
 from support.chain import Chain, exact_programs, executes
@@ -154,7 +154,7 @@ def choose(config, window):
         )
 
     shape = (64, window.kernel_height, window.kernel_width, window.depth)
-    stage = fastest(
+    stage = fastest_row_folding(
         make,
         window=window,
         filters=np.ones(shape, np.int8),
