@@ -100,7 +100,7 @@ def tune(
     fastest schedule is stored for this network, engine, memory and compiler, and later compilations
     use it. The same command continues where it stopped (docs/tuning.md).
     """
-    from matloom.compiler.winners import forget as drop
+    from matloom.compiler.winners import delete_winner
 
     if is_program(network):
         raise UserError(f"NET must be a network, not the program {str(network)!r}", hint=SOURCE)
@@ -108,7 +108,7 @@ def tune(
         require_writable("--report", report)
     study = _study(network, options)
     if forget:
-        known = drop(study.digest)
+        known = delete_winner(study.digest)
         say(
             "forgotten: compiled with the default schedule again"
             if known
@@ -141,7 +141,7 @@ def _study(network: Path, options: Compilation) -> "Study":
 
 def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "TuningResult":
     """Run the search, and store the fastest schedule."""
-    from matloom.compiler.winners import keep, winners_folder
+    from matloom.compiler.winners import save_winner, winners_folder
     from matloom.terminal.progress import progress
     from matloom.tuner.tune import Budget, tune
     from matloom.workers import reused_executor
@@ -165,7 +165,7 @@ def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) ->
     ):
         found = tune(study, journal, budget, make, seed=limits.seed, note=note)
     if found.winner is not None:
-        keep(study.digest, found.winner)
+        save_winner(study.digest, found.winner)
     return found
 
 

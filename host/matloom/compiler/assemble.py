@@ -1,4 +1,4 @@
-"""Assembles scheduled runs into a Program: its image, regions, steps and layers."""
+"""Assembles scheduled runs into a Program: its image of constants, regions, steps and layers."""
 
 from dataclasses import asdict
 
@@ -30,7 +30,7 @@ from matloom.select.stage import Stage
 def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
     """Return the program made of scheduled runs, with the graphs that its check needs.
 
-    Return a `Retry` without a job if the options require resident weights and they do not fit.
+    Return a `Retry` that gives up if the options require resident weights and they do not fit.
     """
     prepared = scheduled.bound.rewritten.selected.prepared
     program = _Assembly(scheduled, job).program()
@@ -60,10 +60,10 @@ def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
 
 
 def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
-    """Return for each timestamp the cycles since the latest completion before it.
+    """Return the cycles of each timestamp: those since the latest completion before it.
 
-    `completions` maps timestamps to cycles. A timestamp without a completion takes 0 cycles, and so
-    does one that completes before an earlier one.
+    `completions` maps timestamps to the cycles at which they complete. A timestamp without a
+    completion takes 0 cycles, and so does one that completes before an earlier one.
     """
     spent, before = [], 0
     for timestamp in timestamps:
@@ -95,7 +95,7 @@ class _Assembly:
         self.host_data = bytearray()
 
     def _commands(self, commands: bytes) -> int:
-        """Append a command buffer after the constants; return its offset.
+        """Append a command buffer to the image, after the constants; return its offset.
 
         The offset is aligned to the longest burst. Anywhere else the first burst would be shorter
         and read less ahead, which the prediction does not model.
@@ -107,7 +107,7 @@ class _Assembly:
         return offset
 
     def _engine(self, run: ScheduledRun) -> None:
-        """Append the step of an engine run, its commands and its layers."""
+        """Append the step, the commands and the layers of a run on the engine."""
         self.steps.append(
             EngineStep(
                 command_offset=self._commands(run.commands),
@@ -159,7 +159,7 @@ class _Assembly:
             )
 
     def _host(self, run: HostRun) -> None:
-        """Append the step of a host run, the constants that it reads, and its layers."""
+        """Append the step of a run on the host, the constants that it reads, and its layers."""
         node = run.node
         for number in node.inputs:
             self._constant(number)

@@ -16,7 +16,7 @@ from matloom.select.rewrites.staged_run import StagedRun, View
 
 
 def bind(rewritten: Rewritten, job: Job) -> Bound:
-    """Return the runs with addresses for their inputs and outputs, ready to be scheduled."""
+    """Give the inputs and outputs of all runs addresses, so that the runs can be scheduled."""
     binder = _Binder(rewritten, job)
     runs = tuple(
         run if isinstance(run, HostRun) else binder.bind_run(run) for run in rewritten.runs
@@ -43,7 +43,7 @@ def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
 
 @dataclass
 class _Binder:
-    """Assigns addresses and timestamps to one run after another.
+    """Assigns addresses and timestamps to the engine's runs, one after another.
 
     Members
     -------
@@ -88,7 +88,7 @@ class _Binder:
     def _bindings(
         self, staged: StagedRun, region: Region, numbers: tuple[int, ...]
     ) -> tuple[Binding, ...]:
-        """Return the bindings of tensors to addresses in a region, and enlarge it if necessary.
+        """Return the bindings of tensors to addresses in a region, which is enlarged if necessary.
 
         Tensors that share bytes share an address. Variables that stay in external memory keep the
         addresses that they have there.
@@ -162,7 +162,7 @@ def _places(
 
 
 def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
-    """Return the bytes of the constants that stages read as tensors, by name.
+    """Return the bytes of constants that stages read as tensors, not as weights, by name.
 
     Constants of operators that broadcast are repeated to the shape of the result.
     """
@@ -194,7 +194,7 @@ def _sizes(staged: StagedRun) -> dict[str, int]:
 
 
 def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the timestamp of each stage; 0 for all but the last stage of an operator."""
+    """Return the timestamp of each stage: that of its operator for the last stage, else 0."""
     by_stage: list[int] = []
     for timestamp, stages in zip(timestamps, staged.stages, strict=True):
         by_stage.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
@@ -202,7 +202,7 @@ def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[i
 
 
 def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
-    """Return the places of results, with larger tensors instead of outputs that are part of them.
+    """Return the places of results, where larger tensors replace the outputs that are part of them.
 
     `views` has these larger tensors, each with the output and its range of bytes. The engine stores
     only this range, at the output's address, so the larger tensor is placed where its first byte

@@ -150,7 +150,7 @@ def _compile_simpler(
 
 
 def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
-    """Add the operator that makes a wrong tensor to `refused`, to run it on the host.
+    """Leave the operator that makes a wrong tensor to the host: add it to `refused`, with a reason.
 
     Add all operators if it is unknown, or refused already.
     """

@@ -1,4 +1,4 @@
-"""Text of the phases' results, as `matloom compile NET --stop-after PHASE` prints it.
+"""Text of the results of compiler phases, as `matloom compile NET --stop-after PHASE` prints it.
 
 `schedule` is one phase, because each candidate of its search goes through all steps before it is
 compared. The steps of the chosen candidate can be printed one by one.
@@ -61,7 +61,7 @@ def _places(run: BoundRun) -> Iterator[str]:
 
 
 def _lines_by_run(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
-    """Return a function that yields the lines of all runs, from one that does so for a schedule."""
+    """Turn a function that yields lines for one schedule into one for all runs of a network."""
 
     def lines_of_network(network: ScheduledNetwork) -> Iterator[str]:
         for number, run in enumerate(network.runs):
@@ -106,7 +106,9 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
 
 
 def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
-    """Compile up to `stop`; return one line for each failed attempt, then the result as text.
+    """Compile up to the phase or step `stop`, and return its result as text.
+
+    One line for each failed attempt comes first.
 
     Raises
     ------

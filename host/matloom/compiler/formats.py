@@ -1,4 +1,4 @@
-"""Changes the number formats of layers as a precision asks, if the engine supports them."""
+"""Changes the number formats of layers as a precision asks for, if the engine supports them."""
 
 from matloom.arch.config import Config
 from matloom.arch.config_name import config_name
@@ -12,9 +12,9 @@ from matloom.select.partition import HostRun, Partition
 
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
-    """Return the graph in the precision of the job, except for the layers in `job.unlowered`.
+    """Return the graph with its layers in the number formats that the job's precision asks for.
 
-    Bytes are stored as int8 where results stay the same.
+    Layers in `job.unlowered` are left out. Bytes are stored as int8 where results stay the same.
 
     Raises
     ------
@@ -30,14 +30,14 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
 
 
 def unsupported_layers(parts: Partition) -> frozenset[int]:
-    """Return the output numbers of layers that a precision changed but that run on the host."""
+    """Return the output numbers of layers in a changed number format that run on the host."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
 
 
 def engine_only_problem(parts: Partition) -> str | None:
-    """Return why an operator that only the engine supports is on the host; None if none is."""
+    """Return why an operator that the host cannot run is on the host; None if there is none."""
     for run in parts.runs:
         if isinstance(run, HostRun) and run.node.op is Op.MATRIX_PRODUCT:
             return f"{run.node} must run on the engine: {run.reason}"

@@ -18,12 +18,12 @@ _LOOPS = (("Loop",), ("WHILE",))
 def with_loops(
     program: Program, compile_graph: Callable[[Graph], Program]
 ) -> tuple[Program, dict[int, tuple[Program, ...]]]:
-    """Return a program whose loops run on the engine, and the programs of each by index of step.
+    """Compile the loops of a program for the engine; return the new program and those of its loops.
 
-    These are the program of the body and, if the loop has one, that of the condition. A loop in
-    whose body the engine would compute no layers stays a step of the interpreter. The host decides
-    after each iteration whether another follows. Values that only the engine needs stay in external
-    memory between iterations.
+    The latter are, by index of step, the program of the body and, if the loop has one, that of the
+    condition. A loop in whose body the engine would compute no layers stays a step of the
+    interpreter. The host decides after each iteration whether another follows. Values that only the
+    engine needs stay in external memory between iterations.
     """
     loops: dict[int, tuple[Program, ...]] = {}
     for number, step in enumerate(program.steps):
@@ -47,7 +47,7 @@ def _read_loop_parts(program: Program, step: HostStep) -> LoopParts | None:
 def _with_loop(
     program: Program, number: int, parts: LoopParts, inside: Sequence[Program]
 ) -> Program:
-    """Return a program in which a loop of programs replaces a step of an interpreter.
+    """Return a program in which a loop of compiled programs replaces a step of an interpreter.
 
     `number` is the index of the step; `inside` has the programs of the body and the condition.
     """
@@ -83,7 +83,7 @@ def _with_loop(
 
 
 def _with_constant(program: Program, name: str, data: Array) -> Program:
-    """Return a program with another constant for the host, at the end of the list."""
+    """Return a program with one more constant for host steps, at the end of the list."""
     taken = {*(each.name for each in program.constants), *(info.key for info in program.tensors)}
     while name in taken:
         name += "'"

@@ -65,7 +65,7 @@ def prepare(meaning: Graph, job: Job) -> Prepared:
 
 
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
-    """Return the graph divided into engine runs of stages and host runs.
+    """Divide the graph into runs of the engine, with the stages of each, and runs of the host.
 
     Return a `Retry` if the engine cannot run a layer in its new number format (the next attempt
     then keeps the layer's own), or if it cannot run an operator that the host does not support.
@@ -101,7 +101,7 @@ def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
 
 @dataclass(frozen=True)
 class Phase:
-    """A function from the previous value and the job to the next value, or to a `Retry`."""
+    """A compilation phase: turns the value of the previous phase into its own, or a `Retry`."""
 
     name: str
     run: Callable[[Any, Job], Any]
@@ -120,14 +120,14 @@ PHASES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """Values of the phases that ran, by name, and the failed attempts before them."""
+class PhaseResults:
+    """Result of `run_phases`: the value of each phase, by name, and the failed attempts before."""
 
     values: Mapping[str, Any]
     retries: tuple[Retry, ...]
 
 
-def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name) -> Run:
+def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name) -> PhaseResults:
     """Run the phases up to and including `last`, and repeat them as each `Retry` says.
 
     Raises
@@ -139,7 +139,7 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
         return _run_phases(source, job, last)
 
 
-def _run_phases(source: str | Path | Graph, job: Job, last: str) -> Run:
+def _run_phases(source: str | Path | Graph, job: Job, last: str) -> PhaseResults:
     names = [phase.name for phase in PHASES]
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     values: list[Any] = [source]
@@ -157,7 +157,7 @@ def _run_phases(source: str | Path | Graph, job: Job, last: str) -> Run:
         if checked:
             verify_value(phase.name, found, job)
         values.append(found)
-    return Run(values=dict(zip(names, values[1:], strict=False)), retries=tuple(retries))
+    return PhaseResults(values=dict(zip(names, values[1:], strict=False)), retries=tuple(retries))
 
 
 def compile_unchecked(

@@ -1,4 +1,4 @@
-"""Chooses the next attempt when a network does not fit the engine."""
+"""Chooses the next attempt when the runs of a network do not fit the engine."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from matloom.select.partition import EngineRun, HostRun
 
 
 def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
-    """Return what to try after the runs did not fit for this reason.
+    """Return what to try after the runs did not fit, for the given reason.
 
     First, copy variables instead of storing slices of larger tensors; next, move operators that do
     not fit even alone to the host; then run one stage after another; finally give up.
@@ -34,7 +34,7 @@ def next_attempt(selected: Selected, job: Job, reason: str) -> Retry:
 
 
 def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
-    """Yield the index of each engine operator that does not fit even alone, with the reason."""
+    """Yield the index of each operator that does not fit the engine even alone, with the reason."""
     for run in selected.parts.runs:
         if isinstance(run, HostRun):
             continue
@@ -45,7 +45,7 @@ def _operators_too_large(selected: Selected, job: Job) -> Iterator[tuple[int, st
 
 
 def _single_operator(selected: Selected, run: EngineRun, index: int) -> Selected:
-    """Return a copy of `selected` whose only run is the operator at `index` of a run."""
+    """Return a copy of `selected` with a single run, of the operator at `index` of `run`."""
     node, parts = run.nodes[index], selected.parts
     tensors = selected.prepared.graph.tensors
     inputs = [number for number in node.inputs if tensors[number].data is None]

@@ -1,4 +1,4 @@
-"""Schedules the engine runs one after another; they share one image of constants."""
+"""Schedules the runs of the engine one after another, with one image of constants for all."""
 
 from dataclasses import replace
 
@@ -107,7 +107,7 @@ def _pack(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit
 
 
 def _overwritten_variables(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
-    """Return the variables that a command buffer would read after overwriting them.
+    """Return the variables whose old value a command buffer would read after overwriting it.
 
     Each is given as the number of its tensor before the update.
     """

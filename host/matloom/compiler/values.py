@@ -46,7 +46,10 @@ class Job:
         return Machine(config=self.config, memory=self.options.memory)
 
     def with_changes(self, **changes: object) -> "Job":
-        """Return the job with changes; what failed attempts found about variables is forgotten."""
+        """Return the job with some members changed.
+
+        What failed attempts found about variables is forgotten.
+        """
         fresh = replace(self, slices=True, host_variables=frozenset())
         return replace(fresh, **changes)  # type: ignore[arg-type]
 
@@ -90,7 +93,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
-    """A graph whose operators are grouped into engine runs of stages and host runs."""
+    """A graph whose operators are divided into runs of the engine and runs of the host."""
 
     prepared: Prepared
     parts: Partition
@@ -138,7 +141,7 @@ class BoundRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """Runs whose tensors have addresses, and the bytes of the input and output regions."""
+    """Runs whose inputs and outputs have addresses, and the sizes of the regions for them."""
 
     rewritten: Rewritten
     runs: tuple[BoundRun | HostRun, ...]
@@ -230,7 +233,7 @@ class Compiled:
             return replace(verdict, stages=stages, tiles=count, share=share)
 
     def _number_before(self, number: int) -> int:
-        """Return the number in `graph` of a tensor of `prepared`, following RESHAPEs backwards.
+        """Return the number in `graph` of a tensor of `prepared`, before any RESHAPEs.
 
         If the tensor comes from an operator that passes have added, other than a RESHAPE, the
         number returned is not in `graph` either.

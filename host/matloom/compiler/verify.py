@@ -1,4 +1,4 @@
-"""Checks the phases' values if ``MATLOOM_VERIFY=1``; a failed check is a compiler bug."""
+"""Checks the result of each compiler phase with ``MATLOOM_VERIFY=1``, to find compiler bugs."""
 
 import itertools
 from collections.abc import Callable
@@ -111,7 +111,7 @@ CHECKS: dict[str, Callable[[Any, Job], None]] = {
 
 
 def verify_value(phase: str, value: Any, job: Job) -> None:
-    """Check the value of a phase.
+    """Check the value that a phase returned.
 
     Raises
     ------

@@ -32,7 +32,7 @@ _COMPILER = ("arch", "cost", "passes", "select", "schedule", "compiler")
 
 @dataclass(frozen=True, kw_only=True)
 class Winner:
-    """The best choices that were found for a network.
+    """The best choices that `matloom tune` found for a network.
 
     Members
     -------
@@ -76,8 +76,8 @@ def winners_folder() -> Path:
     return Path(chosen).absolute() if chosen else chosen_folder() / "tuned"
 
 
-def digest_of(graph: Graph, config: Config, memory: Memory, precision: Precision | None) -> str:
-    """Return the digest of all that choices depend on: network, engine, memory and compiler."""
+def winner_digest(graph: Graph, config: Config, memory: Memory, precision: Precision | None) -> str:
+    """Return the digest that names a winner: of network, engine, memory, precision and compiler."""
     digest = hashlib.sha256(_compiler_digest().encode())
     for part in (repr(config), repr(memory), repr(precision), *_graph_contents(graph)):
         digest.update(part.encode() if isinstance(part, str) else part)
@@ -88,7 +88,7 @@ def digest_of(graph: Graph, config: Config, memory: Memory, precision: Precision
 def with_winner(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None
 ) -> tuple[CompileOptions, str]:
-    """Return the options with a network's winner, and a sentence about the winner's gain.
+    """Return options that use a network's winner, and a sentence about the winner's gain.
 
     The options are unchanged and the sentence is empty if there is no winner, or if the options ask
     for another schedule.
@@ -96,13 +96,13 @@ def with_winner(
     asked = options.plain or options.tiling_seed is not None or options.resident is not None
     if asked or options.choices or not options.tuned or not winners_folder().is_dir():
         return options, ""
-    found = winner_of(digest_of(graph, config, options.memory, precision))
+    found = load_winner(winner_digest(graph, config, options.memory, precision))
     if found is None:
         return options, ""
     return replace(options, choices=found.choices, left_out=found.left_out), found.sentence
 
 
-def winner_of(digest: str) -> Winner | None:
+def load_winner(digest: str) -> Winner | None:
     """Return the winner that was kept under a digest; None if there is none, or it is damaged."""
     try:
         found = json.loads((winners_folder() / f"{digest}.json").read_bytes())
@@ -117,8 +117,11 @@ def winner_of(digest: str) -> Winner | None:
         return None
 
 
-def keep(digest: str, winner: Winner) -> Path:
-    """Write a winner to the folder, for later compilations; return the path of its file."""
+def save_winner(digest: str, winner: Winner) -> Path:
+    """Write a winner to the folder of winners, for later compilations.
+
+    Return the path of its file.
+    """
     content = {
         "choices": [None if each is None else to_json(each) for each in winner.choices],
         "left_out": sorted(winner.left_out),
@@ -135,7 +138,7 @@ def keep(digest: str, winner: Winner) -> Path:
     return path
 
 
-def forget(digest: str) -> bool:
+def delete_winner(digest: str) -> bool:
     """Delete the winner kept under a digest; return whether there was one."""
     path = winners_folder() / f"{digest}.json"
     known = path.is_file()

@@ -1,4 +1,4 @@
-"""Functions of a byte that differ by channel, where a program stores them as tables."""
+"""Finds functions of a byte that differ by channel, which a program stores as lookup tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,10 +38,10 @@ class ChannelTables:
     functions: dict[int, list[tuple[int, Integers]]] = field(default_factory=dict)
 
     def lookup(self, node: Node) -> tuple[int, Integers] | None:
-        """Return the tensor that a node's lookup reads, and the tables (channels, 256) it uses.
+        """Return the tensor that a node looks up by channel, and the tables (channels, 256).
 
-        Return None if the program does not compute the node by tables of channels. The functions
-        found are recorded in `functions`.
+        Return None if the program does not compute the node in this way. The functions found are
+        recorded in `functions`.
         """
         if not self.config.has_channel_tables or not self._is_elementwise(node):
             return None
@@ -67,7 +67,7 @@ class ChannelTables:
         return node.op in _ELEMENTWISE and all(known) and bool(output.shape)
 
     def _functions(self, node: Node) -> Iterator[tuple[int, Integers]]:
-        """Yield each tensor that a node's result is a function of, with the function's tables."""
+        """Yield each tensor of which a node's result is a bytewise function, with its tables."""
         channels = self.graph.tensors[node.output].shape[-1]
         every = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.int64)
         computed = [number for number in node.inputs if self.graph.tensors[number].data is None]

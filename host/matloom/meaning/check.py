@@ -24,10 +24,10 @@ from matloom.program.instruction_table import InstructionTable, unpack_all
 
 
 class Observer(Protocol):
-    """Observer of a proof, command buffer by command buffer (`selfcheck.tiles`)."""
+    """Interface for watching a proof, command buffer by command buffer (`selfcheck.tiles`)."""
 
     def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
-        """Called when the proof starts or restarts, with the probes of each tensor by number."""
+        """Called when the proof starts or restarts, with tensors' probes by tensor number."""
 
     def watch(
         self, state: State, instructions: InstructionTable
@@ -38,13 +38,14 @@ class Observer(Protocol):
 def check_meaning(
     graph: Graph, program: Program, names: Mapping[int, str], observer: Observer | None = None
 ) -> tuple[int, int]:
-    """Return how many engine operators are proved correct, and how many there are.
+    """Prove that a program's instructions compute its network, operator by operator.
 
-    Every command buffer is run on probes (`terms`), with memories that hold only its inputs and the
-    program's image; a repeated call also finds the kept weights of the first, which it must not
-    change. Each byte of each output must equal the result of the operators' definitions. Sums wrap
-    at 32 bits, as in the engine. Not checked: that sums do not overflow by mistake, the order of
-    floating-point additions, and hazards (`verify`).
+    Return how many operators on the engine are proved, and how many there are. Every command buffer
+    is run on probes, numbers for unknown bytes (`terms`), with memories that hold only its inputs
+    and the program's image; a repeated call also finds the kept weights of the first, which it must
+    not change. Each byte of each output must equal the result of the operators' definitions. Sums
+    wrap at 32 bits. Not checked: that sums do not overflow by mistake, the order of floating-point
+    additions, and hazards (`verify`).
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def _check_graph(
     expected: Expected,
     observer: Observer | None,
 ) -> tuple[int, int]:
-    """Return how many engine nodes are proved correct, and how many there are."""
+    """Return how many operators on the engine are proved correct, and how many there are."""
     if observer is not None:
         observer.begin(expected.bytes_of)
     check = _Check(
@@ -105,7 +106,7 @@ def _check_graph(
 
 
 def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
-    """Return how many engine nodes contribute to the compared outputs; adds to `reached`."""
+    """Return how many engine nodes contribute to outputs `reached`; add tensors on the way."""
     of_engine = {id(node) for node in expected.nodes}
     proven = 0
     for node in reversed(graph.nodes):
@@ -119,7 +120,7 @@ def _proven_nodes(graph: Graph, expected: Expected, reached: set[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
-    """Check of a program against the expected contents of its tensors."""
+    """Check of a program against the expected bytes of its tensors."""
 
     graph: Graph
     program: Program
@@ -132,7 +133,7 @@ class _Check:
     blank: dict[int, State] = field(default_factory=dict)
 
     def step(self, step: EngineStep) -> set[int]:
-        """Check the command buffers of a step; return the tensor numbers of outputs compared."""
+        """Check a step's command buffers; return the tensor numbers of compared outputs."""
         reached, spad = self._compare(step, step, lambda: self._state(step, 0))
         again = step.repeat
         if again is not None:
@@ -145,7 +146,7 @@ class _Check:
             yield binding, numbers[binding.name]
 
     def _state(self, step: EngineStep, call: int) -> State:
-        """Return an engine before a call: it holds inputs and image, all else is unwritten."""
+        """Return the engine before a call: memory has inputs and image, the rest is unwritten."""
         if call not in self.blank:
             self.blank[call] = self._blank(call)
         state = self.blank[call].copy()
@@ -204,7 +205,7 @@ class _Check:
     def _kept_constants(
         self, step: EngineStep, state: State, *, repeated: bool
     ) -> list[tuple[int, NDArray[np.float64]]]:
-        """Return the start and the bytes of each range kept for repeats; NaN in a first call."""
+        """Return start and bytes of ranges that repeated calls rely on; NaN in a first call."""
         spans = step.repeat.kept if step.repeat is not None else ()
         return [
             (first, state.spad[first:end].copy() if repeated else np.full(end - first, np.nan))
@@ -214,7 +215,7 @@ class _Check:
     def _variables(
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
-        """Return name, place and bytes of each variable in external memory that a step keeps."""
+        """Return the name, place and bytes of each variable that a step must leave unchanged."""
         written = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:
@@ -278,7 +279,7 @@ class _Check:
         return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
-        """Return the layer of the next timestamp, from instruction `number` on; empty if none."""
+        """Return the name of the layer of instruction `number`: that of the next timestamp."""
         instructions = list(unpack_all(self.program.commands(buffer)))
         timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
@@ -291,7 +292,7 @@ def _span(place: Binding, memory: NDArray[np.float64]) -> slice:
 def _check_kept_bytes(
     first: int, scratchpad: NDArray[np.float64], earlier: NDArray[np.float64]
 ) -> None:
-    """Raise unless kept bytes of the scratchpad are constants, equal to `earlier` ones if known."""
+    """Raise `MeaningError` unless kept bytes are constants, equal to `earlier` ones if known."""
     right = is_known(scratchpad) & (np.isnan(earlier) | (scratchpad == earlier))
     if not right.all():
         at = int(np.argmin(right))

@@ -1,4 +1,4 @@
-"""Context of an operator's definition on probes: its attributes, inputs and results."""
+"""Inputs and results of an operator's definition on probes (numbers for unknown bytes)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from matloom.arch.modes import FP32_FORMAT, MAC_MODES, STORAGE
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Tensor
 from matloom.ir.scales import activation_range
-from matloom.meaning.floats import element_bytes, elements
+from matloom.meaning.floats import element_bytes, element_probes
 from matloom.meaning.terms import (
     Integers,
     Scale,
@@ -72,7 +72,7 @@ class NodeInputs:
         size = tensor.element_bytes
         if size > 1:
             parts = [raw[place::size] for place in range(size)]
-            raw = elements(parts) if tensor.dtype in FORMATS else join_words(*parts)
+            raw = element_probes(parts) if tensor.dtype in FORMATS else join_words(*parts)
         return raw.reshape(tensor.shape)
 
     def without_zero_point(self, index: int) -> Integers:
@@ -116,6 +116,9 @@ class NodeInputs:
         return "word" if self.output.element_bytes == 2 else "byte"
 
     def note(self, values: Integers, label: str) -> Integers:
-        """Record intermediate bytes of the operator so that messages can name them; return them."""
+        """Record intermediate bytes with a label, so that messages can name them.
+
+        Return the bytes.
+        """
         self.made.append((values.reshape(-1), label))
         return values

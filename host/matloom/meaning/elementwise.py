@@ -1,4 +1,4 @@
-"""Element-wise operators on probes."""
+"""Definitions of element-wise operators on probes, numbers that stand for unknown bytes."""
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def _scale(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
 
 
 def add(context: NodeInputs) -> list[Integers]:
-    """ADD and SUB: differences from the zero points, scaled, added or subtracted, scaled again."""
+    """Compute ADD and SUB: scale differences from zero points, add or subtract, scale again."""
     if context.is_floating:
         return float_add(context)
     scales = addition_scales(context.graph, context.node)
@@ -69,7 +69,7 @@ def add(context: NodeInputs) -> list[Integers]:
 
 
 def squared_difference(context: NodeInputs) -> list[Integers]:
-    """SQUARED_DIFFERENCE: scaled differences from the zero points, subtracted, squared, scaled."""
+    """Compute SQUARED_DIFFERENCE: scale differences from zero points, subtract, square, scale."""
     scales = square_scales(context.graph, context.node)
     first, second = (
         _broadcast(context, _scale(context.without_zero_point(index), pair, scales.left_shift))
@@ -82,7 +82,10 @@ def squared_difference(context: NodeInputs) -> list[Integers]:
 
 
 def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
-    """Return whether scaling the second input is an odd function, for every byte."""
+    """Return whether scaling is an odd function for every byte of the second input.
+
+    It is if negated differences from the zero point give negated results.
+    """
     differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
@@ -117,7 +120,7 @@ def _may_negate_before_scaling(context: NodeInputs, scales: Addition) -> bool:
 
 
 def multiply(context: NodeInputs) -> list[Integers]:
-    """MUL: products of differences from the zero points."""
+    """Compute MUL: products of differences from the zero points."""
     first, second = (_broadcast(context, context.without_zero_point(index)) for index in (0, 1))
     with np.errstate(over="ignore"):
         products = wrap32(first * second)
@@ -128,7 +131,7 @@ def multiply(context: NodeInputs) -> list[Integers]:
 
 
 def rescale(context: NodeInputs) -> list[Integers]:
-    """QUANTIZE between integers of the same size, and RELU."""
+    """Compute QUANTIZE between integers of the same size, and RELU."""
     if is_table(context):
         return table(context)
     if context.is_floating or context.output.dtype in FORMATS:
@@ -139,7 +142,7 @@ def rescale(context: NodeInputs) -> list[Integers]:
 
 
 def limit(context: NodeInputs) -> list[Integers]:
-    """RELU6, and MAXIMUM and MINIMUM with a constant."""
+    """Compute RELU6, and MAXIMUM and MINIMUM with a constant."""
     if context.is_floating:
         return float_limit(context)
     every = np.iinfo(context.output.dtype)
@@ -157,7 +160,7 @@ def limit(context: NodeInputs) -> list[Integers]:
 
 
 def is_table(context: NodeInputs) -> bool:
-    """Return whether the engine computes the operator by a table of results for every byte."""
+    """Return whether the engine computes an operator by a lookup table of its results."""
     types = context.inputs[0].dtype, context.output.dtype
     if context.node.op is Op.QUANTIZE and "uint8" in types:
         return "int16" not in types
@@ -167,10 +170,11 @@ def is_table(context: NodeInputs) -> bool:
 
 
 def table_and_source(context: NodeInputs) -> tuple[Integers, Integers]:
-    """Return an operator's table of results (256,), and the bytes that it is applied to.
+    """Return the lookup table of an operator (256,), and the bytes that are looked up in it.
 
-    Entry n is the result for unsigned byte n. If the first input is the result of another table
-    (`NodeInputs.lookup`), both tables are fused, and the bytes are the input of the other.
+    Entry n is the result for unsigned byte n. If the first input is itself looked up in a table
+    (`NodeInputs.lookup`), both tables are combined, and the bytes are those that the first one is
+    applied to.
     """
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     results = kernel_of(context.node, [every])(context.graph, context.node, [every])
@@ -183,7 +187,7 @@ def table_and_source(context: NodeInputs) -> tuple[Integers, Integers]:
 
 
 def sigmoid(context: NodeInputs) -> list[Integers]:
-    """LOGISTIC and TANH: a curve if the output is int16, otherwise a table."""
+    """Compute LOGISTIC and TANH: a curve if the output is int16, otherwise a table."""
     if context.output.dtype != "int16":
         return table(context)
     multiplier, right = curve_scale(context.graph, context.node)
@@ -193,13 +197,13 @@ def sigmoid(context: NodeInputs) -> list[Integers]:
 
 
 def table(context: NodeInputs) -> list[Integers]:
-    """Return the output of an operator on bytes, by a table of its results for every byte."""
+    """Return the output of an operator on bytes, by a lookup table of its results."""
     entries, values = table_and_source(context)
     return context.to_bytes(look_up(entries[np.newaxis], values))
 
 
 def softmax(context: NodeInputs) -> list[Integers]:
-    """SOFTMAX along the last axis, by its table of exponentials."""
+    """Compute SOFTMAX along the last axis, by its table of exponentials."""
     entries = np.frombuffer(exponentials(context.graph, context.node).astype("<u4"), np.int8)
     return context.to_bytes(apply_softmax(entries.astype(np.int64), context.values(0)))
 
@@ -211,13 +215,13 @@ def _scaled_positive_part(context: NodeInputs, pair: Multiplier) -> Integers:
 
 
 def _sum_of_parts(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
-    """Return the sum of two parts of the output, of which one always equals the zero point."""
+    """Return the sum of two tensors, one of which is at the output's zero point in each place."""
     total = wrap32(above + below - 2 * context.output.zero_point)
     return context.to_bytes(context.result(total, 2**30, 1))
 
 
 def leaky_relu(context: NodeInputs) -> list[Integers]:
-    """LEAKY_RELU: a table of bytes, the larger of two sums, or the sum of two parts."""
+    """Compute LEAKY_RELU: a table of bytes, the larger of two sums, or the sum of two parts."""
     if is_table(context):
         return table(context)
     slopes = two_slopes(context.graph, context.node, context.config)
@@ -249,7 +253,7 @@ def _larger_sum(context: NodeInputs, slopes: TwoSlopes) -> Integers:
 
 
 def prelu(context: NodeInputs) -> list[Integers]:
-    """PRELU: the positive part plus the negative part times the slopes."""
+    """Compute PRELU: the positive part plus the negative part times the slopes."""
     above, below = prelu_scales(context.graph, context.node)
     given = context.inputs[0]
     positive = _broadcast(context, _scaled_positive_part(context, above))

@@ -1,4 +1,7 @@
-"""Definitions on probes of floating-point layers, and of the operators between them."""
+"""Definitions of floating-point layers, and of operators between them, on probes.
+
+Probes are numbers that stand for unknown bytes.
+"""
 
 from typing import Any
 
@@ -11,7 +14,13 @@ from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, Arithmetic, MatrixProduct
 from matloom.ir.graph import Op
 from matloom.meaning.context import NodeInputs, Unproven
-from matloom.meaning.floats import NEGATIVE_ZERO, element_bytes, elements, limit_sums, weight_probes
+from matloom.meaning.floats import (
+    NEGATIVE_ZERO,
+    element_bytes,
+    element_probes,
+    limit_sums,
+    weight_probes,
+)
 from matloom.meaning.terms import Integers, exact_product
 
 #: Range of each activation.
@@ -30,7 +39,7 @@ def _patterns(values: Any, form: str) -> Integers:
 
 
 def float_weights(weights: NDArray[Any], mode: str) -> NDArray[np.float64]:
-    """Return the probes of float32 weights rounded to a mode."""
+    """Return the numbers that represent float32 weights rounded to the format of a mode."""
     return weight_probes(_patterns(weights, mode)).astype(np.float64)
 
 
@@ -50,7 +59,7 @@ def _bias(context: NodeInputs) -> Any:
 
 
 def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
-    """Return the bytes of a layer's output: sums (..., channels) with bias, within limits."""
+    """Return the bytes of a layer's output from its sums (..., channels), with bias and limits."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.to_bytes(_limit(sums, bias, activation))
 
@@ -59,11 +68,11 @@ def _elements(context: NodeInputs, index: int) -> Integers:
     """Return probes of the elements of an input that holds bit patterns, in the input's shape."""
     tensor, raw = context.inputs[index], context.raw[index]
     size = tensor.element_bytes
-    return elements([raw[place::size] for place in range(size)]).reshape(tensor.shape)
+    return element_probes([raw[place::size] for place in range(size)]).reshape(tensor.shape)
 
 
 def matrix_product(context: NodeInputs) -> list[Integers]:
-    """MATRIX_PRODUCT: probes of elements times probes of weights, plus residual and bias."""
+    """Compute MATRIX_PRODUCT: products of elements and weights, plus residual and bias."""
     attributes, weights = context.node.attributes_as(MatrixProduct), context.inputs[1].data
     if weights is None:
         raise Unproven("weights that are computed")
@@ -80,14 +89,14 @@ def matrix_product(context: NodeInputs) -> list[Integers]:
 
 
 def float_add(context: NodeInputs) -> list[Integers]:
-    """ADD of floating-point tensors."""
+    """Compute ADD of floating-point tensors."""
     first, second = (np.broadcast_to(context.values(at), context.output.shape) for at in (0, 1))
     activation = context.node.attributes_as(Arithmetic).activation
     return context.to_bytes(_limit(first + second, NEGATIVE_ZERO, activation))
 
 
 def float_limit(context: NodeInputs) -> list[Integers]:
-    """RELU, RELU6 and QUANTIZE of floating-point tensors."""
+    """Compute RELU, RELU6 and QUANTIZE of floating-point tensors."""
     activation = Activation.NONE
     if context.node.op is not Op.QUANTIZE:
         activation = Activation(context.node.op)

@@ -1,4 +1,4 @@
-"""Hashes of the meaning check: pseudo-random numbers that depend on all bits of their operands."""
+"""Hash functions of the meaning check: pseudo-random numbers from all bits of their operands."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _mix_number(bits: int) -> int:
-    """Return `_mix_bits` of a single number."""
+    """Return the result of `_mix_bits` for a single integer."""
     bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL_ONES
     bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL_ONES
     return bits ^ (bits >> 27)
 
 
-def key_of(*keys: Any) -> Any:
+def hash_key(*keys: Any) -> Any:
     """Hash several integers, or arrays of them, into one key."""
     key: Any = 0
     with np.errstate(over="ignore"):
@@ -50,23 +50,23 @@ def key_of(*keys: Any) -> Any:
         return np.uint64(key) if isinstance(key, int) else key
 
 
-def mix(values: Any, *keys: Any) -> NDArray[np.uint64]:
+def hash_values(values: Any, *keys: Any) -> NDArray[np.uint64]:
     """Return 64 pseudo-random bits for each of `values`, derived from the value and from `keys`.
 
     Keys are integers, or arrays that broadcast to the values.
     """
     with np.errstate(over="ignore"):
-        return _mix_bits(np.asarray(values, np.int64).astype(np.uint64) ^ key_of(*keys))
+        return _mix_bits(np.asarray(values, np.int64).astype(np.uint64) ^ hash_key(*keys))
 
 
 def to_numbers(bits: NDArray[np.uint64], first: int) -> _Integers:
-    """Return one number for each hash, from `first`, a power of two, to twice that (exclusive)."""
+    """Map each hash to a number from `first`, a power of two, to twice `first` (exclusive)."""
     size = first.bit_length() - 1
     return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
 
 
 class Numbering:
-    """Hash of sums modulo 2**32 that depends on a key for each channel.
+    """Hash function of sums modulo 2**32 that depends on a key for each channel.
 
     The hash is `_mix_bits` of the sum in the high half of a word, XOR the key. It is computed in
     fewer passes over the sums: the high half of the key is combined with sums before they move to
@@ -88,9 +88,9 @@ class Numbering:
         self._repeated: tuple[NDArray[Any], ...] = self._numbers
 
     def apply(self, sums: _Integers, first: int) -> _Integers:
-        """Return hashes of sums (..., channels), from `first`, a power of two, to twice that.
+        """Return hashes of sums (..., channels) from `first`, a power of two, to twice `first`.
 
-        Twice that is excluded. `sums` are not changed.
+        The end is exclusive. `sums` are not changed.
         """
         numbers: _Integers = np.array(sums, np.int64, order="C")
         flat = numbers.reshape(-1)
@@ -117,10 +117,10 @@ class Numbering:
         bits |= np.uint64(first)
 
     def _for_each(self, count: int) -> tuple[NDArray[Any], ...]:
-        """Return biases and constants, repeated for `count` sums; with one channel, just one each.
+        """Return the bias and the constants of each channel, repeated for `count` sums.
 
-        They are repeated in memory, because NumPy takes several times as long to broadcast arrays
-        of few channels.
+        With one channel, return just one each. They are repeated in memory, because NumPy takes
+        several times as long to broadcast arrays of few channels.
         """
         if self._channels == 1:
             return self._numbers

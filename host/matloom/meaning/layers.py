@@ -1,4 +1,7 @@
-"""Definitions on probes of operators with windows or weights, computed tap by tap."""
+"""Definitions of operators with windows or weights on probes, tap by tap.
+
+Probes are numbers that stand for unknown bytes.
+"""
 
 import math
 from typing import Any
@@ -55,7 +58,7 @@ def _weights(context: NodeInputs) -> NDArray[Any]:
 
 
 def _first_input(context: NodeInputs, mode: str | None) -> _Floats:
-    """Return the first input as EXEC multiplies it in `mode`: minus its zero point, if integer."""
+    """Return the first input as EXEC multiplies it in a mode: integers minus their zero point."""
     if mode in FLOAT_MODES:
         return context.values(0).astype(np.float64)
     values = context.values(0)
@@ -95,7 +98,7 @@ def _tap_input(
 
 
 def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
-    """Return the output of sums (..., channels): bias added, scaled by channel, limited."""
+    """Return the output bytes of a layer from its sums (..., channels), without bias so far."""
     if len(context.inputs) > 2:
         bias = context.inputs[2].data
         if bias is None:
@@ -116,12 +119,15 @@ def _layer_output(context: NodeInputs, sums: Integers, activation: Activation) -
 
 
 def _limbs_of(sums: Integers) -> list[Integers]:
-    """Return the byte limbs of a network output's sums, as a list of one array (4, elements)."""
+    """Return the bytes of sums that are a network's output: a list of one array (4, elements).
+
+    Sums leave the engine in four byte limbs.
+    """
     return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
 
 
 def convolution(context: NodeInputs) -> list[Integers]:
-    """CONV_2D: products of every tap of the window, summed, with bias, scaled by channel."""
+    """Compute CONV_2D: sums of products over the window, with bias, scaled by channel."""
     attributes = context.node.attributes_as(Conv2D)
     image = _pad_with_zeros(_first_input(context, attributes.mode), attributes.padding)
     weights, shape = _factors(context, attributes.mode), context.output.shape
@@ -134,7 +140,7 @@ def convolution(context: NodeInputs) -> list[Integers]:
 
 
 def depthwise(context: NodeInputs) -> list[Integers]:
-    """DEPTHWISE_CONV_2D: products of every tap by channel, summed, with bias, scaled by channel."""
+    """Compute DEPTHWISE_CONV_2D: each channel's sums of products, with bias, scaled by channel."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     image = _pad_with_zeros(_first_input(context, None), attributes.padding)
     if attributes.depth_multiplier > 1:
@@ -150,7 +156,7 @@ def depthwise(context: NodeInputs) -> list[Integers]:
 
 
 def dense(context: NodeInputs) -> list[Integers]:
-    """FULLY_CONNECTED: products by constant or computed weights, with bias, scaled by channel."""
+    """Compute FULLY_CONNECTED: products by constant or computed weights, with bias, scaled."""
     attributes = context.node.attributes_as(FullyConnected)
     if has_computed_weights(context.node, context.inputs):
         keys = context.without_zero_point(1).astype(np.float64)
@@ -165,7 +171,7 @@ def dense(context: NodeInputs) -> list[Integers]:
 
 
 def batch_matmul(context: NodeInputs) -> list[Integers]:
-    """BATCH_MATMUL, matrix by matrix."""
+    """Compute BATCH_MATMUL, matrix by matrix."""
     attributes = context.node.attributes_as(BatchMatmul)
     left, right = (
         values.swapaxes(-1, -2) if adjoint else values
@@ -187,7 +193,7 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
 
 
 def transposed_convolution(context: NodeInputs) -> list[Integers]:
-    """TRANSPOSE_CONV: each input position adds its products to a window of the output."""
+    """Compute TRANSPOSE_CONV: each input position adds its products to a window of the output."""
     attributes = context.node.attributes_as(TransposeConv)
     image, weights = _first_input(context, None), _factors(context, None)
     images, in_height, in_width, _depth = image.shape
@@ -212,7 +218,7 @@ def transposed_convolution(context: NodeInputs) -> list[Integers]:
 
 
 def average_pool(context: NodeInputs) -> list[Integers]:
-    """AVERAGE_POOL_2D: sums over the valid elements of each window, divided by their count."""
+    """Compute AVERAGE_POOL_2D: sums over the valid elements of a window, divided by their count."""
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
     image = _pad_with_zeros(context.values(0).astype(np.float64), attributes.padding)
     inside = _pad_with_zeros(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)
@@ -234,7 +240,7 @@ def average_pool(context: NodeInputs) -> list[Integers]:
 
 
 def max_pool(context: NodeInputs) -> list[Integers]:
-    """MAX_POOL_2D: sums of `peaks` over each window, which stand for the maxima."""
+    """Compute MAX_POOL_2D: sums of `peaks` over each window, which stand for the maxima."""
     if context.output.dtype != "int8":
         raise Unproven(f"maximum pooling of {context.output.dtype}")
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
@@ -248,7 +254,7 @@ def max_pool(context: NodeInputs) -> list[Integers]:
 
 
 def reduction(context: NodeInputs) -> list[Integers]:
-    """SUM and MEAN: differences from the zero point, summed along axes and scaled."""
+    """Compute SUM and MEAN: differences from the zero point, summed along axes and scaled."""
     axes = context.node.attributes_as(Reduce).axes
     count = math.prod(context.inputs[0].shape[axis] for axis in axes)
     if not count:

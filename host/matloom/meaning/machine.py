@@ -1,4 +1,4 @@
-"""The engine on probes: instructions move, sum and requantise the numbers that represent bytes."""
+"""Model of the engine on probes: instructions process numbers that stand for unknown bytes."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,11 +10,11 @@ from matloom.arch.instruction import Instruction, IsaError
 from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.hashing import mix
+from matloom.meaning.hashing import hash_values
 from matloom.meaning.post import Post
 from matloom.meaning.products import prepare_exec
 from matloom.meaning.result_sums import ResultSums
-from matloom.meaning.state import State, view
+from matloom.meaning.state import State, strided_view
 from matloom.meaning.terms import FREE
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
@@ -24,8 +24,11 @@ _OFF_CHIP_FIELDS = {"wait_load", "wait_exec", "wait_post", "wait_store", "timest
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
-    """Return `count` numbers for memory that nothing has written, different from any tensor's."""
-    bits = mix(np.arange(count), 8, *keys) >> np.uint64(40)
+    """Return `count` numbers for bytes of memory that nothing has written.
+
+    They differ from the probes of all tensors; `keys` identify the memory.
+    """
+    bits = hash_values(np.arange(count), 8, *keys) >> np.uint64(40)
     return bits.astype(np.float64) + FREE
 
 
@@ -35,7 +38,7 @@ def new_state(
     sums: ResultSums,
     call: int = 0,
 ) -> State:
-    """Return an engine that has not run yet; `regions` hold bytes or probes.
+    """Return the state of an engine that has not run yet; `regions` hold bytes or probes.
 
     The numbers for unwritten memory depend on `call`: 0 for a first call, 1 for a repeated one.
     """
@@ -88,7 +91,7 @@ def run(state: State, commands: bytes) -> None:
 
 
 def instruction_name(number: int, instruction: Instruction) -> str:
-    """Return the words by which messages refer to an instruction: its index and opcode."""
+    """Return how messages name an instruction: by its index and opcode."""
     return f"instruction {number} ({instruction.opcode.name})"
 
 
@@ -125,7 +128,10 @@ class _Engine:
         self._alike: dict[bytes, tuple[Instruction, Callable[..., None], bool]] = {}
 
     def run(self, number: int) -> Instruction:
-        """Run instruction `number`, whose extents are in bounds; return the first equal one."""
+        """Run instruction `number`, whose addresses are in bounds.
+
+        Return the first one equal to it.
+        """
         key = self._keys[number]
         found = self._alike.get(key)
         if found is None:
@@ -169,7 +175,7 @@ def _prepare_transfer(
     """
     shape = (fields["planes"], fields["rows"], fields["row_bytes"])
     steps = (fields["spad_plane_step"], fields["spad_row_step"], 1 << fields["spread"])
-    on_chip = view(state.spad, fields["spad_addr"], shape, steps)
+    on_chip = strided_view(state.spad, fields["spad_addr"], shape, steps)
     if fields["fill"]:
         value = (fields["fill_value"] ^ 128) - 128
         return lambda _offset: on_chip.fill(value)
@@ -179,9 +185,9 @@ def _prepare_transfer(
     apart = (fields["dram_plane_step"], fields["dram_row_step"], 1)
 
     def load(offset: int) -> None:
-        on_chip[...] = view(region, offset, shape, apart)
+        on_chip[...] = strided_view(region, offset, shape, apart)
 
     def store(offset: int) -> None:
-        view(region, offset, shape, apart)[...] = on_chip
+        strided_view(region, offset, shape, apart)[...] = on_chip
 
     return load if opcode is Opcode.LOAD else store

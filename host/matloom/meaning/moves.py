@@ -1,4 +1,4 @@
-"""Operators that move elements, on probes: the bytes of an element stay together."""
+"""Definitions on probes of operators that move elements; the bytes of an element stay together."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from matloom.meaning.terms import Integers
 
 
 def _elements(context: NodeInputs, index: int = 0) -> Integers:
-    """Return an input in its shape, with an additional last axis: the bytes of each element."""
+    """Return an input in its shape, with the bytes of each element along an added last axis."""
     tensor = context.inputs[index]
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 
@@ -19,31 +19,31 @@ def _concatenate_inputs(context: NodeInputs) -> list[Integers]:
 
 
 def concatenation(context: NodeInputs) -> list[Integers]:
-    """CONCATENATION: the elements of all inputs, one input after another along an axis."""
+    """Compute CONCATENATION: the elements of all inputs, one input after another along an axis."""
     return [
         np.concatenate(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)
     ]
 
 
 def pack(context: NodeInputs) -> list[Integers]:
-    """PACK: the elements of all inputs, stacked along a new axis."""
+    """Compute PACK: the elements of all inputs, stacked along a new axis."""
     return [np.stack(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)]
 
 
 def unpack(context: NodeInputs) -> list[Integers]:
-    """UNPACK: an output for each position along an axis."""
+    """Compute UNPACK: an output for each position along an axis."""
     return list(np.moveaxis(_elements(context), context.node.attributes_as(Axis).axis, 0))
 
 
 def split(context: NodeInputs) -> list[Integers]:
-    """SPLIT and SPLIT_V: an output for each part along an axis."""
+    """Compute SPLIT and SPLIT_V: an output for each part along an axis."""
     attributes = context.node.attributes_as(Split)
     ends = np.cumsum(attributes.sizes)[:-1].tolist()
     return list(np.split(_elements(context), ends, axis=attributes.axis))
 
 
 def pad(context: NodeInputs) -> list[Integers]:
-    """PAD and PADV2: the input, surrounded by a given value or the zero point."""
+    """Compute PAD and PADV2: the input, surrounded by a given value or the zero point."""
     attributes, output = context.node.attributes_as(Pad), context.output
     value = output.zero_point if attributes.value is None else int(attributes.value)
     size = output.element_bytes
@@ -59,7 +59,7 @@ def pad(context: NodeInputs) -> list[Integers]:
 
 
 def slice_tensor(context: NodeInputs) -> list[Integers]:
-    """SLICE and STRIDED_SLICE: the elements at regular steps along each axis."""
+    """Compute SLICE and STRIDED_SLICE: the elements at regular steps along each axis."""
     attributes = context.node.attributes_as(Slice)
     result = _elements(context)
     for axis, begin in enumerate(attributes.begin):
@@ -69,13 +69,13 @@ def slice_tensor(context: NodeInputs) -> list[Integers]:
 
 
 def transpose(context: NodeInputs) -> list[Integers]:
-    """TRANSPOSE: the elements with permuted axes; the bytes of an element stay last."""
+    """Compute TRANSPOSE: the elements with permuted axes; the bytes of an element stay last."""
     order = context.node.attributes_as(Transpose).permutation
     return [_elements(context).transpose(*order, len(order))]
 
 
 def resize(context: NodeInputs) -> list[Integers]:
-    """RESIZE_NEAREST_NEIGHBOR: the nearest row and position of the image for each of the output."""
+    """Compute RESIZE_NEAREST_NEIGHBOR: copy the nearest row and position of the image."""
     attributes = context.node.attributes_as(Resize)
     _images, height, width, _depth = context.inputs[0].shape
     rows = nearest_positions(attributes, height, attributes.size[0])

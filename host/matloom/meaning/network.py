@@ -1,4 +1,7 @@
-"""Expected contents of a network's tensors: the operators' definitions on probes."""
+"""Expected contents of a network's tensors, from the operators' definitions on probes.
+
+Probes are numbers that stand for unknown bytes.
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -90,7 +93,9 @@ def expected_bytes(
     joins: bool = True,
     image: bytes = b"",
 ) -> Expected:
-    """Return the expected contents of tensors; outputs of host nodes are fresh probes.
+    """Return the expected contents of all tensors of a network.
+
+    Outputs of host operators are new probes, like inputs.
 
     Parameters
     ----------
@@ -122,9 +127,9 @@ def expected_bytes(
 
 
 def _outside_probes(graph: Graph, number: int) -> Integers:
-    """Return fresh probes for the bytes of a tensor that the engine does not compute.
+    """Return new probes for the bytes of a tensor that the engine does not compute.
 
-    The two bytes of an int16 element are those of a word probe.
+    The two bytes of an int16 element are split from a probe of the element.
     """
     tensor = graph.tensors[number]
     if tensor.dtype == "int16":
@@ -182,7 +187,7 @@ class _Network:
             return [None] * len(node.outputs)
 
     def _shared_root(self, number: int) -> int:
-        """Return the tensor from which reshapes compute tensor `number`; else `number` itself."""
+        """Return the tensor that reshapes turn into tensor `number`, or `number` if none do."""
         at = self.graph.producers.get(number)
         while at is not None and self.graph.nodes[at].op in RESHAPES:
             number = self.graph.nodes[at].inputs[0]

@@ -10,7 +10,7 @@ from matloom.meaning.terms import FREE, Integers, is_known
 
 
 class Places:
-    """Index from probes to bytes of a network's tensors, and to intermediate bytes."""
+    """Index that finds the byte of a tensor, or intermediate byte, that a probe stands for."""
 
     def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
         known_bytes = [
@@ -29,7 +29,7 @@ class Places:
         self._byte = order - starts[self._tensor] if known_bytes else order
 
     def is_known(self, values: Integers) -> np.ndarray:
-        """Return a mask of the `values` that are constants or bytes of a tensor."""
+        """Return a mask of the `values` that are constants, or probes of bytes in the index."""
         if not len(self._values):
             return is_known(values)
         at = np.minimum(np.searchsorted(self._values, values), len(self._values) - 1)

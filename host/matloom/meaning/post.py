@@ -1,4 +1,4 @@
-"""POST on probes: turns sums into bytes, words or floating-point numbers."""
+"""Model of POST on probes: turns sums into bytes, words or floating-point numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from matloom.arch.isa import (
 )
 from matloom.arch.numerics import ADDEND_SCALE, SQUARE_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.floats import element_bytes, elements, limit_sums
-from matloom.meaning.state import State, view
+from matloom.meaning.floats import element_bytes, element_probes, limit_sums
+from matloom.meaning.state import State, strided_view
 from matloom.meaning.terms import (
     Integers,
     RequantisedTerm,
@@ -41,7 +41,7 @@ _Floats = NDArray[np.float64]
 
 
 def _shift_term(multiplier: int, shift: int, pre_shift: int) -> RequantisedTerm:
-    """Return the term of a byte that a lane scales by a power of two before it is added."""
+    """Return the requantisation of bytes that are only shifted before a POST adds them."""
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return RequantisedTerm(bias=0, scale=scale, kind="sum")
 
@@ -51,7 +51,7 @@ _TERMS = {Addend.ADD: _shift_term(*ADDEND_SCALE), Addend.SQUARE: _shift_term(*SQ
 
 
 class Post:
-    """POST with given fields; each call runs it again, at the same places on chip.
+    """A POST instruction with given fields; each call runs it again at the same places on chip.
 
     Arrays are (height, width, channels), with the channels of all blocks.
     """
@@ -142,7 +142,7 @@ class Post:
         fields = self._fields
         shape = fields["height"], fields["width"], self._channels * self._size
         steps = fields[f"{side}_pitch"], fields["x_step"], 1
-        return view(self._state.spad, fields[f"{side}_addr"], shape, steps)
+        return strided_view(self._state.spad, fields[f"{side}_addr"], shape, steps)
 
     def _read(self) -> Integers:
         """Return the source elements: bytes, words or floating-point numbers."""
@@ -150,7 +150,7 @@ class Post:
         if size == 1 and not self._floating:
             return raw
         parts = [raw[..., place::size] for place in range(size)]
-        return elements(parts) if self._floating else join_words(*parts)
+        return element_probes(parts) if self._floating else join_words(*parts)
 
     def _write(self, results: Integers) -> None:
         size, target = self._size, self._target
@@ -218,7 +218,7 @@ def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Parameters:
-    """Parameters by channel (channels,); None if a field of the POST applies to all channels."""
+    """Parameters of POST by channel (channels,); None for those that are fields of the POST."""
 
     bias: Integers | None = None
     multiplier: Integers | None = None
@@ -257,7 +257,7 @@ def _requantisation(
 
 
 class _ParameterBytes:
-    """Parameters by channel that a POST reads from the scratchpad."""
+    """Place in the scratchpad from which a POST reads parameters by channel."""
 
     def __init__(self, state: State, fields: _Fields, channels: int) -> None:
         self._has, self._channels = (fields["channel_bias"], fields["channel_scale"]), channels
@@ -284,7 +284,7 @@ class _ParameterBytes:
 
 @lru_cache(maxsize=1024)
 def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
-    """Return the parameters in scratchpad bytes, given as float64; None if any is not constant."""
+    """Return the parameters in bytes of the scratchpad; None if any byte is not constant."""
     raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)

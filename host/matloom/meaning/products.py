@@ -1,4 +1,4 @@
-"""EXEC on probes: walks over the input, and adds products to accumulators."""
+"""Model of EXEC on probes: reads its input in loops, and adds products to accumulators."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
 from matloom.arch.numerics import high_nibble, low_nibble
-from matloom.meaning.floats import elements, weight_probes
+from matloom.meaning.floats import element_probes, weight_probes
 from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrap
 from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
@@ -42,7 +42,7 @@ def prepare_exec(state: State, fields: _Fields) -> Callable[[], None]:
 
 
 def _run_block_by_block(state: State, fields: _Fields, mode: str) -> None:
-    """Run an EXEC whose output blocks are computed one after another."""
+    """Run an EXEC, one output block after another."""
     config, positions = state.config, fields["width"] * fields["height"]
     operands: _Floats | None = None
     for block in range(fields["oc_blocks"]):
@@ -64,17 +64,17 @@ def _run_block_by_block(state: State, fields: _Fields, mode: str) -> None:
 
 
 def _may_be_computed(fields: _Fields) -> bool:
-    """Return whether an EXEC's weights may be computed by the network, and thus be probes."""
+    """Return whether an EXEC's weights may be results of the network, and thus unknown."""
     return bool(fields["weights_wait_post"] and not fields["weights_fixed"])
 
 
 def _steps_are_separate(fields: _Fields) -> bool:
-    """Return whether steps must be computed separately, not as one matrix product."""
+    """Return whether each step needs a matrix product of its own, rather than one for all steps."""
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
 def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
-    """Return a function that runs an EXEC whose output blocks all read the same operands.
+    """Return a function that runs an EXEC whose output blocks all read the same inputs.
 
     It computes all blocks as one matrix product.
     """
@@ -95,12 +95,12 @@ def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[]
 
 
 def _store_sums(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
-    """Write sums (positions, columns) to the entries from `entry`, or add if EXEC accumulates."""
+    """Write sums (positions, columns) to entries from `entry` on, or add if EXEC accumulates."""
     _write_sums(state, slice(entry, entry + len(sums)), sums, fields)
 
 
 def _write_sums(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
-    """Write sums (positions, columns), or encoded maxima (`peaks`), to entries, or add them."""
+    """Write sums (positions, columns), or maxima encoded by `peaks`, to entries, or add them."""
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
     state.accumulators[entries] = wrap(sums)
@@ -136,7 +136,7 @@ def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
 
 
 def _operands(state: State, walk: InputWalk, mode: str) -> _Floats:
-    """Return the input vectors (positions, steps, rows) of a walk as factors of `mode`."""
+    """Return the input vectors (positions, steps, rows) of an EXEC as factors for `mode`."""
     raw = walk.vectors()
     if mode == "i4xi4":
         return nibbles(raw.astype(np.int64)).astype(np.float64)
@@ -148,12 +148,12 @@ def _operands(state: State, walk: InputWalk, mode: str) -> _Floats:
     elif mode in FLOAT_MODES:
         size, count = FLOAT_FORMATS[mode].bytes, state.config.float_rows
         used = raw[:, :, : count * size].astype(np.int64)
-        return elements([used[:, :, place::size] for place in range(size)]).astype(np.float64)
+        return element_probes([used[:, :, place::size] for place in range(size)]).astype(np.float64)
     return raw
 
 
 def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
-    """Return weight probes (steps, elements, columns) of tiles, where an element takes two rows."""
+    """Return numbers for floating-point weights (steps, elements, columns), two rows for each."""
     raw = tiles[:, : 2 * config.float_rows].astype(np.int64) & 255
     high = raw[:, 1::2] if FLOAT_FORMATS[mode].bytes > 1 else 0
     return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Sums of two bytes that POST computes with a table, on probes: as the equivalent ADD does."""
+"""Model of sums of two bytes that POST looks up in a table, as an ADD defines them."""
 
 from dataclasses import dataclass, field
 
@@ -56,7 +56,7 @@ class ResultSums:
     known: dict[bytes, tuple[Node, bool]] = field(default_factory=dict)
 
     def apply(self, tables: Integers, results: Integers, others: Integers) -> Integers:
-        """Return probes for the sums of `results` and `others` by tables (n, 256).
+        """Return probes for the sums of `results` and `others` that `tables` (n, 256) give.
 
         Raises
         ------
@@ -75,7 +75,10 @@ class ResultSums:
         return self.found[key].apply(results, others)
 
     def _addition(self, node: Node, swapped: bool) -> _Addition:
-        """Return an ADD on probes; `swapped` is set if POST's results are its second operand."""
+        """Return the definition of an ADD.
+
+        `swapped` says that POST's results are its second operand.
+        """
         scales = addition_scales(self.graph, node)
         operands = []
         for number, (multiplier, shift) in zip(node.inputs, scales.inputs, strict=True):
@@ -94,7 +97,7 @@ class ResultSums:
         )
 
     def _adds(self) -> dict[bytes, tuple[Node, bool]]:
-        """Return `known`, after filling it from the int8 ADDs of the network."""
+        """Return the member `known`, after filling it from the int8 ADDs of the network."""
         seen: set[tuple[object, ...]] = set()
         for node in self.graph.nodes if not self.known else ():
             tensors = [self.graph.tensors[number] for number in (*node.inputs, *node.outputs)]

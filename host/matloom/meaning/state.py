@@ -1,4 +1,4 @@
-"""Contents of the engine's memories during the meaning check."""
+"""State of the engine's memories during the meaning check."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,10 +76,10 @@ class State:
 Observe = Callable[[State, InstructionTable], Callable[[int, Instruction], None]]
 
 
-def view(
+def strided_view(
     memory: NDArray[np.float64], first: int, shape: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return a strided view of a flat memory from byte `first`; it must lie inside the memory.
+    """Return a strided view of a flat memory from byte `first` on; it must lie inside the memory.
 
     `steps` are the distances in bytes of the memory along each axis.
     """

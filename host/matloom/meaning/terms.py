@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.numerics import LIMBS, Rounding, low_nibble, wrap32
-from matloom.meaning.hashing import Numbering, key_of, mix, to_numbers
+from matloom.meaning.hashing import Numbering, hash_key, hash_values, to_numbers
 
 Integers = NDArray[np.int64]
 
@@ -49,10 +49,7 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
 
 
 def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return the matrix product of (..., inner) and (inner, outputs) modulo 2**32.
-
-    Both may hold probes of bytes.
-    """
+    """Return the product of matrices (..., inner) and (inner, outputs) of probes modulo 2**32."""
     high = np.floor(matrix / _HALF_PROBE)
     # Each half has 13 bits, so it is multiplied exactly.
     halves = [exact_product(rows, half) for half in (high, matrix - high * _HALF_PROBE)]
@@ -60,17 +57,17 @@ def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) ->
 
 
 def _probes(values: Any, *keys: Any) -> Integers:
-    """Return a byte probe for each of `values`, derived from the value and from `keys`."""
-    return to_numbers(mix(values, *keys), PROBE)
+    """Return new byte probes, one for each of `values`, derived from the value and from `keys`."""
+    return to_numbers(hash_values(values, *keys), PROBE)
 
 
 def fresh_probes(count: int, *keys: int, words: bool = False) -> Integers:
-    """Return probes of `count` bytes or words that depend on nothing else; `keys` identify them."""
-    return to_numbers(mix(np.arange(count), 1, *keys), WORD if words else PROBE)
+    """Return probes for `count` independent bytes or words; `keys` identify them."""
+    return to_numbers(hash_values(np.arange(count), 1, *keys), WORD if words else PROBE)
 
 
 def wrap(sums: Integers) -> NDArray[np.int32]:
-    """Return sums modulo 2**32, as `numerics.wrap32` does, but in one pass."""
+    """Return sums modulo 2**32, like `numerics.wrap32` but in a single pass."""
     return sums.astype(np.int32)
 
 
@@ -80,7 +77,7 @@ def all_known(values: NDArray[np.float64]) -> bool:
 
 
 def is_known(values: Any) -> NDArray[np.bool_]:
-    """Return a mask of the values that are constant bytes."""
+    """Return a mask of the values that are constant bytes, rather than probes."""
     return np.asarray((values >= -128) & (values <= 127))
 
 
@@ -102,7 +99,7 @@ class Scale:
 
     @property
     def linear(self) -> Any:
-        """Whether sums are neither scaled nor rounded, for each channel."""
+        """Whether each channel's sums are neither scaled nor rounded."""
         same = (self.multiplier == np.int64(_IDENTITY[0])) & (self.shift == np.int64(_IDENTITY[1]))
         return same & (not self.pre_shift) & (self.rounding != Rounding.FLOAT)
 
@@ -113,7 +110,7 @@ class RequantisedTerm:
 
     Where nothing is rounded, results of kind ``"sum"`` are the sums, and single bytes or words are
     kept unless `scale` limits them further than their type. Sums that become zero under any
-    rounding are zero. All other results are probes, derived from the sum and all parameters. An
+    rounding are zero. All other results are new probes, derived from the sum and all parameters. An
     instance serves many sums, because computing its keys takes time.
     """
 
@@ -137,7 +134,7 @@ class RequantisedTerm:
         if not self._any_linear:
             return self._numbering.apply(values, first)
         moved = wrap32(values + self._added_before + scale.zero)
-        same = to_numbers(mix(moved, 3, scale.low, scale.high), first)
+        same = to_numbers(hash_values(moved, 3, scale.low, scale.high), first)
         if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
             same = np.where(_pass_unchanged(moved, self.kind), moved, same)
         if self._all_linear:
@@ -203,20 +200,20 @@ class RequantisedTerm:
 
     @cached_property
     def _rounded(self) -> Any:
-        """Key from which, with the sums, the probes of rounded results are derived."""
+        """Hash key of the parameters, from which the probes of rounded results are derived."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)
-        return key_of(*settings, *limits, self._added_after, scale.multiplier, scale.shift)
+        return hash_key(*settings, *limits, self._added_after, scale.multiplier, scale.shift)
 
 
 def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
-    """Return the results of requantising sums once (`RequantisedTerm`)."""
+    """Return the results of requantising sums, for a single use (see `RequantisedTerm`)."""
     return RequantisedTerm(bias=bias, scale=scale, kind=kind).apply(values)
 
 
 def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:
-    """Return a mask of the sums that are a single byte or word, so that they are kept as results.
+    """Return a mask of the sums that are a single byte or word, and so pass unchanged.
 
     With kind ``"byte"``, these include complements of bytes.
     """
@@ -244,27 +241,28 @@ def join_words(low: Integers, high: Integers) -> Integers:
 def split_words(words: Integers) -> tuple[Integers, Integers]:
     """Return the low and high bytes of words: the inverse of `join_words`."""
     known = np.abs(words) <= 2**15
-    low = PROBE + ((mix(words >> 8, 4) >> np.uint64(48)).astype(np.int64) << 8) + (words & 255)
+    hashes = (hash_values(words >> 8, 4) >> np.uint64(48)).astype(np.int64)
+    low = PROBE + (hashes << 8) + (words & 255)
     known_low = ((words & 255) ^ 128) - 128
     return np.where(known, known_low, low), np.where(known, words, words - low) >> 8
 
 
 def apply_curve(arguments: Integers, curve: int) -> Integers:
     """Return word probes for the results of POST's curve `curve` for scaled sums."""
-    return to_numbers(mix(arguments, 9, curve), WORD)
+    return to_numbers(hash_values(arguments, 9, curve), WORD)
 
 
 def nibbles(values: Integers) -> Integers:
-    """Return the low four bits of bytes as signed numbers, or as probes."""
+    """Return the low four bits of bytes: signed numbers, or probes if the bytes are unknown."""
     return np.where(is_known(values), low_nibble(values), _probes(values, 5))
 
 
 def peaks(values: Integers) -> Integers:
-    """Return an encoding of `values` in which the sum of several stands for their maximum.
+    """Encode bytes so that the sum of several codes stands for the maximum of the bytes.
 
     The code of -128 is zero, as it never raises a maximum.
     """
-    return np.where(values == -128, 0, to_numbers(mix(values, 6), 2**30))
+    return np.where(values == -128, 0, to_numbers(hash_values(values, 6), 2**30))
 
 
 def pool_maximum(values: Integers) -> Integers:
@@ -275,13 +273,13 @@ def pool_maximum(values: Integers) -> Integers:
 
 
 def look_up(tables: Integers, values: Integers) -> Integers:
-    """Return the table entries of bytes (..., channels), or probes for unknown bytes.
+    """Return the entries of lookup tables for bytes (..., channels), or probes for unknown bytes.
 
     `tables` are (tables, 256), with entry n for unsigned byte n; channel c uses table c modulo the
     number of tables.
     """
     known = is_known(values)
-    keys = mix(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
+    keys = hash_values(tables, np.arange(256)).sum(axis=-1, dtype=np.uint64) >> np.uint64(1)
     column = np.arange(values.shape[-1]) % len(tables)
     entries = tables[column, np.where(known, values, 0) & 255]
     key = int(keys[0]) if len(keys) == 1 else keys.astype(np.int64)[column]
@@ -294,7 +292,7 @@ def apply_softmax(exponentials: Integers, rows: Integers) -> Integers:
     `exponentials` are the bytes (1024,) of its table of exponentials.
     """
     places = np.arange(rows.shape[-1])
-    of_table = mix(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
-    of_row = mix(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)
+    of_table = hash_values(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
+    of_row = hash_values(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)
     keys = (each >> np.uint64(1) for each in (of_table, of_row))
     return _probes(rows, 8, *keys)

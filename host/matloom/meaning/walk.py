@@ -1,4 +1,4 @@
-"""Operands of EXEC: its input vectors and its weights."""
+"""Operands of an EXEC in the meaning check: its input vectors and its weights."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.instruction import zero_points_of
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.state import State, view
+from matloom.meaning.state import State, strided_view
 from matloom.meaning.terms import all_known, is_known
 
 _Fields = Mapping[str, int]
@@ -15,7 +15,7 @@ _Floats = NDArray[np.float64]
 
 
 class InputWalk:
-    """Walk of an EXEC over its input, for one output block or several.
+    """Loops of an EXEC over its input, for one output block or several.
 
     Each call of `vectors` reads the current bytes at the same places.
     """
@@ -37,13 +37,13 @@ class InputWalk:
             first += first_row * pitch + first_byte
         else:
             self._image = (tall, wide), float(fields["pad_value"])
-            self._source = view(state.spad, first, (in_rows, row_bytes), (pitch, 1))
+            self._source = strided_view(state.spad, first, (in_rows, row_bytes), (pitch, 1))
             self._first, first, pitch = (first_row, first_byte), 0, wide
         strides = (fields["y_step"] * pitch, fields["x_step"], fields["kernel_row_step"] * pitch)
         steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
         self._place = first, (blocks, height, width, *taps, rows), steps
         self._shape = blocks * height * width, -1, rows
-        self._gathered = view(state.spad, *self._place) if self._within else None
+        self._gathered = strided_view(state.spad, *self._place) if self._within else None
 
     def vectors(self) -> _Floats:
         """Return the input vectors (blocks * positions, steps, rows), minus the zero point.
@@ -53,12 +53,12 @@ class InputWalk:
         """
         gathered = self._gathered
         if gathered is None:
-            gathered = view(self._padded_rows(), *self._place)
+            gathered = strided_view(self._padded_rows(), *self._place)
         found = gathered.reshape(self._shape)
         return found - self._zero if self._zero else found
 
     def _padded_rows(self) -> _Floats:
-        """Return a flat copy of the rows that the walk covers; padding is `pad_value`."""
+        """Return a flat copy of the input rows that an EXEC reads; padding is `pad_value`."""
         (tall, wide), pad_value = self._image
         image = np.full((tall, wide), pad_value)
         row, byte = self._first
@@ -70,9 +70,10 @@ class InputWalk:
 
 
 def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
-    """Return vectors (blocks * vectors, steps, bytes) with the bytes of 2 x 2 positions each.
+    """Return the vectors of 2 x 2 positions that a stride-2 sliding window reads.
 
-    Vectors that are not entirely inside the input consist of `pad_value`.
+    They are (blocks * vectors, steps, bytes). Vectors that are not entirely inside the input
+    consist of `pad_value`.
     """
     size = state.config.paired_bytes
     rows = fields["first_row"] + np.add.outer(
@@ -95,7 +96,7 @@ def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _F
 
 
 class WeightTiles:
-    """Weights in the scratchpad for output blocks of an EXEC, from `block`.
+    """Weights of an EXEC in the scratchpad, for output blocks from `block` on.
 
     If `constant`, weights must not be probes.
     """

@@ -1,4 +1,4 @@
-"""The passes over the graph, in order: pure functions that never change a result."""
+"""The passes over the graph, in order: pure functions that never change a network's results."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Chooses the layers that a precision applies to, and the number format of each."""
+"""Chooses the number format of each layer that a user's precision applies to."""
 
 from collections.abc import Mapping
 
@@ -41,7 +41,7 @@ def is_float(graph: Graph, node: Node) -> bool:
 
 
 def is_integer(graph: Graph, node: Node) -> bool:
-    """Return whether a layer is int8 with constant weights, and has no fixed mode."""
+    """Return whether a layer is int8 with constant weights, and may get another number format."""
     if node.op not in _OPERATORS or has_explicit_multipliers(node):
         return False
     assert isinstance(node.attributes, Conv2D | FullyConnected)
@@ -52,7 +52,7 @@ def is_integer(graph: Graph, node: Node) -> bool:
 
 
 def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
-    """Return the modes that each layer may get, by the tensor number of its output."""
+    """Return the modes (number formats) that each layer may get, by its output's tensor number."""
     kinds = ((is_float, FLOAT32_MODES), (is_integer, INT8_MODES))
     return {
         node.output: modes for node in graph.nodes for fits, modes in kinds if fits(graph, node)
@@ -60,7 +60,7 @@ def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
 
 
 def _layers_named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
-    """Return the outputs of the layers with a name, in full or up to the first semicolon.
+    """Return the output tensor numbers of layers with a name, in full or up to the first semicolon.
 
     Raises
     ------
@@ -134,9 +134,9 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _equivalent_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names for the modes that a layer may get: `modes`, and synonyms of all of them.
+    """Return the names that a user may give for a layer's number format.
 
-    A synonym is a precision that leaves such a layer unchanged.
+    These are `modes`, and names of precisions that leave such a layer unchanged.
     """
     return (
         *modes,

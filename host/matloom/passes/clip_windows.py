@@ -1,4 +1,4 @@
-"""Removes the rows and columns of windows that lie in the padding at every position."""
+"""Removes the rows and columns of kernels and windows that only ever cover padding."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ _QUANTISED = ("int8", "int16")
 
 
 class _Axis(NamedTuple):
-    """Taps of a window along an axis that meet the image, and the padding that they still need.
+    """The taps of a window along an axis that meet the image, and the padding that they still need.
 
     The taps are those from `first` to `end` (half open); `before` and `after` are the padding.
     """
@@ -29,8 +29,8 @@ class _Axis(NamedTuple):
 def clip_windows(graph: Graph) -> Graph:
     """Return the graph without rows and columns of kernels and windows that only meet padding.
 
-    Only the middle 5x5 elements of a window of 9x9 reach a map of 3x3. Padding
-    counts neither in a maximum nor in an average, and adds nothing to the sums of a layer.
+    On an image of 3x3, for example, only the middle 5x5 elements of a 9x9 window meet the image.
+    Padding counts neither in a maximum nor in an average, and adds nothing to the sums of a layer.
     """
     tensors = dict(graph.tensors)
     nodes = tuple(_clip(graph, node, tensors) for node in graph.nodes)
@@ -80,7 +80,7 @@ def _window(graph: Graph, node: Node) -> Sequence[int] | None:
 
 
 def _clip_axis(length: int, outputs: int, taps: int, stride: int, before: int) -> _Axis:
-    """Return the taps that meet the image along an axis, for any of its outputs.
+    """Return the taps that meet the image along an axis, for at least one of its outputs.
 
     The image has `length` elements, after `before` elements of padding.
     """

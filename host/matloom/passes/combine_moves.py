@@ -1,9 +1,9 @@
-"""Combines moves whose result is a selection of channels, such as those of a channel shuffle.
+"""Combines operators that only move elements, if together they select or reorder channels.
 
-A chain of TRANSPOSE, RESHAPE and slices moves single bytes, operator by operator. If it only
-selects or reorders channels, it becomes a 1x1 convolution with weights 0 and 1, which
-`fold_selections` can merge with a neighbouring convolution. A range of neighbouring channels
-becomes a SLICE; all channels in order become a RESHAPE, which costs nothing.
+A chain of TRANSPOSE, RESHAPE and slices, as in a channel shuffle, moves single bytes, operator by
+operator. If it only selects or reorders channels, it becomes a 1x1 convolution with weights 0 and
+1, which `fold_selections` can merge with a neighbouring convolution. A range of neighbouring
+channels becomes a SLICE; all channels in order become a RESHAPE, which costs nothing.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ UNCHANGED = Conv2D()
 
 
 def combine_moves(graph: Graph) -> Graph:
-    """Return the graph with moves replaced by equivalent selections of channels."""
+    """Return the graph with chains of moves replaced by equivalent selections of channels."""
     chains = _chains(graph)
     tensors = dict(graph.tensors)
     nodes: list[Node] = []
@@ -42,10 +42,10 @@ def combine_moves(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class _Chain:
-    """Moves that make a tensor from another one, `source`.
+    """Consecutive operators that only move elements, from the tensor `source` to another one.
 
-    `places` has the shape of the tensor, and for each element its index among all elements of the
-    source. `transposes` says whether the moves include a TRANSPOSE.
+    `places` has the shape of the result, and for each element its index among all elements of the
+    source. `transposes` says whether the chain includes a TRANSPOSE.
     """
 
     source: int
@@ -54,7 +54,7 @@ class _Chain:
 
 
 def _chains(graph: Graph) -> Mapping[int, _Chain]:
-    """Return the chain of each tensor that moves make, by tensor number."""
+    """Return the chain of moves behind each tensor that a move makes, by tensor number."""
     chains: dict[int, _Chain] = {}
     for node in graph.nodes:
         number = node.inputs[0] if node.inputs else None
@@ -107,7 +107,7 @@ def _selection(
 
 
 def _is_used(graph: Graph, number: int) -> bool:
-    """Return whether an operator other than a move reads a tensor, or it leaves the graph."""
+    """Return whether a tensor leaves the graph, or an operator other than a move reads it."""
     readers = (graph.nodes[at] for at in graph.consumers[number])
     return number in graph.leaving or any(reader.op not in _MOVES for reader in readers)
 
@@ -115,7 +115,7 @@ def _is_used(graph: Graph, number: int) -> bool:
 def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
     """Return the source's channel for each channel of the target.
 
-    None if the moves do anything else than select channels of an image.
+    Return None if the moves do anything else than select channels of an image.
     """
     if len(source.shape) != IMAGE_RANK or source.shape[:-1] != target.shape[:-1]:
         return None

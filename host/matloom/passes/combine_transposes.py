@@ -36,9 +36,9 @@ def combine_transposes(graph: Graph) -> Graph:
 
 
 def _chain(graph: Graph, place: int) -> list[Node]:
-    """Return the chain of moves that ends with the node at index `place`, in order.
+    """Return the chain of TRANSPOSEs and RESHAPEs that ends with the node at index `place`.
 
-    Only the next move reads the result of each. The list is empty if the node is not a move.
+    Only the next node reads the result of each. The list is empty if the node is neither.
     """
     chain = list[Node]()
     while True:
@@ -67,7 +67,7 @@ def _is_faster(graph: Graph, chain: Sequence[Node]) -> bool:
 def _estimated_cycles(
     graph: Graph, node: Node, permutation: tuple[Order, tuple[int, ...]] | None
 ) -> float:
-    """Return the estimated cycles of a permutation of a node's input.
+    """Return the estimated cycles that a permutation of a node's input takes.
 
     Infinite if `permutation` is None, or has too many axes for an estimate.
     """
@@ -77,9 +77,9 @@ def _estimated_cycles(
 
 
 def _permutation(graph: Graph, chain: Sequence[Node]) -> tuple[Order, tuple[int, ...]] | None:
-    """Return the order in which a chain puts the axes of its source, and their lengths.
+    """Return the permutation that a chain applies: the order and the lengths of its source's axes.
 
-    Axes of the source are divided and joined so that there are as few as possible. None if a
+    Axes of the source are divided and joined so that there are as few as possible. Return None if a
     RESHAPE cuts an axis into parts of unequal lengths.
     """
     groups = _result_axes(graph, chain)
@@ -92,9 +92,9 @@ def _permutation(graph: Graph, chain: Sequence[Node]) -> tuple[Order, tuple[int,
 
 
 def _result_axes(graph: Graph, chain: Sequence[Node]) -> "list[list[_Axis]] | None":
-    """Return, for each axis of a chain's result, the axes of the source that it consists of.
+    """Return, for each axis of a chain's result, the axes of the source that form it.
 
-    None if a RESHAPE cuts an axis into parts of unequal lengths.
+    Return None if a RESHAPE cuts an axis into parts of unequal lengths.
     """
     shape = graph.tensors[chain[0].inputs[0]].shape
     axes = [_Axis((at,), size) for at, size in enumerate(shape) if size > 1]
@@ -127,9 +127,9 @@ class _Axis:
 
 
 def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | None:
-    """Return, for each axis of a shape, the axes that it consists of, divided where necessary.
+    """Divide and group axes to match a shape; return the axes that form each axis of the shape.
 
-    None if an axis would have to be cut into parts of unequal lengths.
+    Return None if an axis would have to be cut into parts of unequal lengths.
     """
     rest, groups = [*reversed(axes)], list[list[_Axis]]()
     for size in shape:
@@ -177,9 +177,9 @@ def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> l
 def _unmerged_permutation(
     graph: Graph, chain: Sequence[Node]
 ) -> tuple[Order, tuple[int, ...]] | None:
-    """Return the permutation of a chain with one axis for each axis of its result.
+    """Return the permutation that a chain applies, with one axis for each axis of its result.
 
-    None if an axis of the result consists of axes that are not neighbours in the source.
+    Return None if an axis of the result is formed by axes that are not neighbours in the source.
     """
     groups = _result_axes(graph, chain)
     if groups is None:

@@ -1,4 +1,4 @@
-"""Joins operators that compute a function of one byte in several steps, such as SiLU."""
+"""Joins operators that together compute a function of one byte, such as SiLU, into one LOOKUP."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ _BYTES = np.arange(-128, 128).astype(np.int8)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Function:
-    """A tensor as a function of another one.
+    """A tensor, each byte of which is a function of the byte at its place in another tensor.
 
     Members
     -------
     source:
-        The other tensor.
+        Number of the other tensor.
     results:
         The byte for each byte of `source`, in ascending order: int8 (256,).
     steps:
@@ -117,14 +117,14 @@ def _is_bytewise(graph: Graph, node: Node) -> bool:
 
 
 def _is_inner(graph: Graph, functions: Mapping[int, _Function], number: int) -> bool:
-    """Return whether a tensor is a function of another one, and only bytewise operators read it."""
+    """Return whether a tensor may disappear: it and all operators that read it are bytewise."""
     readers = [graph.nodes[at] for at in graph.consumers[number]]
     alone = number not in graph.leaving and all(_is_bytewise(graph, reader) for reader in readers)
     return number in functions and alone
 
 
 def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
-    """Return whether only steps of a function read the intermediate results of its steps.
+    """Return whether the intermediate results of a function are read only within it.
 
     `last` is the step that makes the function's result.
     """
@@ -133,9 +133,9 @@ def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
 
 
 def _saves_cycles(graph: Graph, function: _Function) -> bool:
-    """Return whether one table saves cycles.
+    """Return whether a single lookup table is faster than the operators of a function.
 
-    It does if it replaces several tables, or an operator on two tensors.
+    It is if it replaces several tables, or an operator on two tensors.
     """
     steps = [graph.nodes[step] for step in function.steps]
     by_two = [

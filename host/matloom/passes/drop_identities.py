@@ -17,8 +17,8 @@ _BYTEWISE = frozenset(
 def drop_identities(graph: Graph) -> Graph:
     """Return the graph with a RESHAPE, which costs nothing, for each operator that keeps all bytes.
 
-    Quantised networks have them: a division by 255 that only changes the scale, a RELU of values
-    that are never negative. Identities are found by trying all 256 bytes, for each channel.
+    Quantised networks have such operators: a division by 255 that only changes the scale, a RELU of
+    values that are never negative. They are found by trying all 256 bytes, for each channel.
     """
     nodes = tuple(_as_reshape(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)

@@ -60,7 +60,7 @@ class _Expansion:
         return data.T
 
     def _widen(self, node: Node, pairs: Array) -> None:
-        """Make a convolution's output int16 at the scale of the gates, instead of 32-bit sums.
+        """Make a convolution of the gates write int16 at their scale, instead of 32-bit sums.
 
         `pairs` has the multiplier and the shift of each gate, int32 (4, 2).
         """
@@ -100,7 +100,10 @@ class _Expansion:
         self._node(Op.QUANTIZE, (made,), (hidden,))
 
     def _slice(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
-        """Add the slice of a tensor along an axis, unless it is the whole; return its number."""
+        """Return the tensor number of `size` elements along an axis, from `begin` on.
+
+        Add a slice for it, unless that is the whole tensor. `what` names it.
+        """
         shape = self._tensors[whole].shape
         if shape[axis] == size:
             return whole
@@ -112,7 +115,7 @@ class _Expansion:
         return part
 
     def _gate(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
-        """Add the part of a tensor that belongs to one of four gates, in the shape of the state."""
+        """Add the part of tensor `gates` for one of four gates, reshaped to the state's shape."""
         axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
         part = self._slice(f"gate {gate}", gates, axis, gate * cells, cells)
         return self._in_shape(f"shaped gate {gate}", part, shape)
@@ -125,9 +128,9 @@ class _Expansion:
         return shaped
 
     def _add_within(self, parts: tuple[int, int], after: int, limit: int) -> None:
-        """Add operators that make the new state `after`: the sum of its parts, within a limit.
+        """Add operators that make the cell's new state `after`: a sum of two tensors, limited.
 
-        There is no limit if `limit` is 0.
+        The sum is kept within -`limit` and `limit`; there is no limit if that is 0.
         """
         levels = [(Op.MAXIMUM, -limit), (Op.MINIMUM, limit)] if limit else []
         # No int16 is larger.

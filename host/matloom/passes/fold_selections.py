@@ -120,9 +120,9 @@ def change_constant(
 
 
 def _replace_pair(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
-    """Return the graph with two convolutions, one after the other, replaced by one.
+    """Return the graph in which one convolution replaces two, one of which selects channels.
 
-    It has the attributes of the one that is not a selection, and reads `constants`.
+    It has the attributes of the other one, and reads `constants`.
     """
     layer = second if selected_channels(graph, first) is not None else first
     number = max(graph.tensors) + 1

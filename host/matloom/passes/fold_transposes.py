@@ -1,4 +1,4 @@
-"""Folds TRANSPOSEs of matrices into the products that read them.
+"""Folds TRANSPOSEs of matrices into the matrix products that read them.
 
 Exporters write attention as a TRANSPOSE that makes columns of the keys of each head, followed by a
 product. A BATCH_MATMUL with a transposed operand does the same. The TRANSPOSE that then remains
@@ -29,7 +29,7 @@ def fold_transposes(graph: Graph) -> Graph:
 
 
 def _moves_bytes(graph: Graph, transpose: Node) -> bool:
-    """Return whether a TRANSPOSE of int8 moves single bytes, by making rows of the last axis."""
+    """Return whether a TRANSPOSE of int8 moves single bytes, because the last axis moves."""
     order = transpose.attributes_as(Transpose).permutation
     single = graph.tensors[transpose.output].dtype == "int8"
     return single and len(order) >= MATRIX_RANK and order[-2] == len(order) - 1
@@ -38,7 +38,7 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
 def _with_transposed_operand(
     tensors: dict[int, Tensor], nodes: list[Node], producer: Node, product: Node, side: int
 ) -> Node:
-    """Return a product that transposes operand `side` itself, instead of by a TRANSPOSE before it.
+    """Return a BATCH_MATMUL that transposes operand `side` itself, without the TRANSPOSE before it.
 
     If the TRANSPOSE also moves other axes, one that moves only these is added to `nodes`, and its
     result to `tensors`.

@@ -12,7 +12,7 @@ _CONVOLUTIONS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D)
 
 
 def fuse_padding(graph: Graph) -> Graph:
-    """Return the graph with PAD and PADV2 merged into the padding of integer layers after them.
+    """Return the graph with PAD and PADV2 merged into the padding of the integer layers after them.
 
     A convolution pads with its input's zero point, so the PAD must use that value, and must not
     change the scale. A maximum pooling ignores its padding, so the PAD must use the smallest value

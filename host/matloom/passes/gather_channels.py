@@ -1,7 +1,7 @@
-"""Stores channels where layers read them, instead of copying them from join to join.
+"""Changes joins so that channels are stored where layers read them, with fewer copies.
 
-A unit of a ShuffleNet joins two maps by a CONCATENATION, shuffles their channels and splits them.
-Layers read one half, and the other half is copied into the next join. Here each layer gets a
+A unit of a ShuffleNet joins two feature maps by a CONCATENATION, shuffles their channels and splits
+them. Layers read one half, and the other half is copied into the next join. Here each layer gets a
 separate join: whole maps that no join contains yet, and copies of the channels that the layer needs
 from older maps. A channel is thus copied once, for the layer that reads it. Convolutions make their
 channels in an order in which channels that are read together are neighbours.
@@ -23,7 +23,7 @@ from matloom.passes.moved_channels import Origin, copied_bytes, moved_channels, 
 
 
 def gather_channels(graph: Graph) -> Graph:
-    """Return the graph with a join of the channels that each layer reads.
+    """Return the graph with a CONCATENATION for each layer, of the channels that it reads.
 
     The graph is returned unchanged if that would not copy fewer bytes.
     """
@@ -37,7 +37,7 @@ def gather_channels(graph: Graph) -> Graph:
 
 
 class _Gathering:
-    """Builder of a graph in which each layer reads a join of the channels that it uses.
+    """Builder of a graph in which each layer reads a join (CONCATENATION) of the channels it uses.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class _Gathering:
         #: Index of the first operator that reads a channel.
         self._first: dict[Origin, int] = {}
         for at, node in enumerate(graph.nodes):
-            for origin in self._read(node):
+            for origin in self._needed_origins(node):
                 self._first.setdefault(origin, at)
 
     def result(self) -> Graph:
@@ -79,11 +79,11 @@ class _Gathering:
         graph = replace(self._graph, nodes=tuple(self._nodes), tensors=self._tensors)
         return drop_unused_tensors(drop_unused(graph))
 
-    def _read(self, node: Node) -> list[Origin]:
-        """Return the origins of the channels that a layer uses.
+    def _needed_origins(self, node: Node) -> list[Origin]:
+        """Return the origins of the channels that an operator needs in the changed graph.
 
-        For a move whose result is read as a whole, return the origins of all channels of the
-        result; for other operators, return none.
+        A layer needs those that it uses; a move whose result is read as a whole needs all channels
+        of the result; other operators need none.
         """
         if node.outputs[0] in self._used:
             origins = self._moved[node.inputs[0]]
@@ -91,7 +91,7 @@ class _Gathering:
         return self._moved.get(node.outputs[0], []) if node.outputs[0] in self._whole else []
 
     def _can_move(self, number: int) -> bool:
-        """Return whether only joins and selections read a tensor, and no new join has it yet."""
+        """Return whether only joins and selections read a tensor, and it is in no new join yet."""
         graph = self._graph
         if (
             number not in graph.producers
@@ -104,15 +104,15 @@ class _Gathering:
 
     def _add_layer(self, node: Node) -> None:
         """Add a layer, and a join of the channels that it uses unless one tensor has them all."""
-        wanted, source = self._read(node), self._graph.tensors[node.inputs[0]]
+        wanted, source = self._needed_origins(node), self._graph.tensors[node.inputs[0]]
         new = [number for number in dict.fromkeys(n for n, _ in wanted) if self._can_move(number)]
         parts = [self._in_read_order(number, rising=at > 0) for at, number in enumerate(new)]
         old = [origin for origin in wanted if origin[0] not in new]
         known = {self._location(origin)[0] for origin in old}
         if new or len(known) > 1:
             old.sort(key=self._location)
-            parts += [self._copy_group(node, group) for group in _group_by_origin(old)]
-            join, places = self._join(node, parts, source)
+            parts += [self._copy_channels(node, group) for group in _group_by_origin(old)]
+            join, places = self._add_join(node, parts, source)
         else:
             (join,) = known
             places = {origin: self._location(origin)[1] for origin in old}
@@ -123,11 +123,11 @@ class _Gathering:
         wider[..., [places[origin] for origin in wanted]] = weights.data[
             ..., self._used[node.outputs[0]]
         ]
-        number = self._tensor(change_constant(weights, lambda _: wider))
+        number = self._add_tensor(change_constant(weights, lambda _: wider))
         self._nodes.append(replace(node, inputs=(join, number, *node.inputs[2:])))
 
     def _keep_move(self, node: Node) -> None:
-        """Add a move unchanged, unless it is there, after the moves that make its inputs."""
+        """Add a move unchanged, after the moves that make its inputs, unless it has been added."""
         if node in self._nodes:
             return
         join = node.op is Op.CONCATENATION
@@ -143,7 +143,7 @@ class _Gathering:
         self._nodes.append(node)
 
     def _add_whole(self, node: Node) -> None:
-        """Add a join that makes a moved tensor with all channels in order, to be read whole."""
+        """Add a join that makes all channels of a move's result, because it is read as a whole."""
         sources = node.inputs if node.op is Op.CONCATENATION else node.outputs
         parts: list[_Part] = []
         for number in sources:
@@ -152,11 +152,14 @@ class _Gathering:
             if number != node.outputs[0] and there and (number, 0) not in self._new_places:
                 parts.append((number, origins))
             else:
-                parts += self._in_order(node, origins)
-        self._join(node, parts, self._graph.tensors[node.output], node.output)
+                parts += self._copy_in_order(node, origins)
+        self._add_join(node, parts, self._graph.tensors[node.output], node.output)
 
-    def _index(self, node: Node) -> int:
-        """Return the `index` of a move; for a layer, that of the move that makes its input."""
+    def _model_index(self, node: Node) -> int:
+        """Return the model-file index for a node that is added for `node`, a move or a layer.
+
+        For a layer, it is that of the move that makes its input.
+        """
         producers = self._graph.producers
         return (
             self._graph.nodes[producers[node.inputs[0]]].index
@@ -172,7 +175,7 @@ class _Gathering:
         return self._new_places.get(origin, origin)
 
     def _in_read_order(self, number: int, *, rising: bool) -> "_Part":
-        """Return a tensor with its channels sorted by which operator reads them first.
+        """Sort the channels of a tensor by their first reader; return the tensor and its channels.
 
         Channels that are read earlier come first if `rising`, otherwise last. The convolution that
         makes the tensor is changed. A tensor that no convolution with constant weights makes keeps
@@ -190,46 +193,50 @@ class _Gathering:
         inputs = [producer.inputs[0]]
         for place, constant in enumerate(constants, start=1):
             take = partial(np.take, indices=channels, axis=int(place == MULTIPLIERS))
-            inputs.append(self._tensor(change_constant(constant, take, channels)))
+            inputs.append(self._add_tensor(change_constant(constant, take, channels)))
         self._nodes[at] = replace(producer, inputs=tuple(inputs))
         return number, origins
 
-    def _in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":
-        """Add copies of channels, and return them as parts of a join that has this order."""
+    def _copy_in_order(self, node: Node, origins: list[Origin]) -> "list[_Part]":
+        """Add copies that give channels this order; return them as parts of a join."""
         groups = _group_by_origin(origins)
-        pieces = [self._copy_group(node, group) for group in groups]
+        pieces = [self._copy_channels(node, group) for group in groups]
         if [each for group in groups for each in group] == origins:
             return pieces
         tensor = self._graph.tensors[node.output]
-        join, places = self._join(node, pieces, tensor)
-        return [self._selection(node, join, [places[each] for each in origins], origins)]
+        join, places = self._add_join(node, pieces, tensor)
+        return [self._add_copy(node, join, [places[each] for each in origins], origins)]
 
-    def _copy_group(self, node: Node, origins: list[Origin]) -> "_Part":
-        """Add a copy of channels that come from one tensor, from the tensor that now holds them."""
+    def _copy_channels(self, node: Node, origins: list[Origin]) -> "_Part":
+        """Add a copy of channels with the same tensor of origin; return it as a part of a join."""
         homes = [self._location(origin) for origin in origins]
-        return self._selection(node, homes[0][0], [place for _, place in homes], origins)
+        return self._add_copy(node, homes[0][0], [place for _, place in homes], origins)
 
-    def _selection(
+    def _add_copy(
         self, node: Node, source: int, channels: list[int], origins: list[Origin]
     ) -> "_Part":
-        """Add a copy of some channels of a tensor, and return it with their origins."""
+        """Add a copy of some channels of tensor `source`; return it, with their origins."""
         tensor = self._tensors[source]
         name = f"{tensor.name} channels"
-        output = self._tensor(replace(tensor, name=name, shape=(*tensor.shape[:-1], len(channels))))
-        node = Node(op=Op.SLICE, inputs=(source,), outputs=(output,), index=self._index(node))
+        output = self._add_tensor(
+            replace(tensor, name=name, shape=(*tensor.shape[:-1], len(channels)))
+        )
+        node = Node(op=Op.SLICE, inputs=(source,), outputs=(output,), index=self._model_index(node))
         if channels == list(range(channels[0], channels[-1] + 1)):
             attributes: Attributes = neighbouring_channels(tensor.shape, np.array(channels))
         else:
             attributes = UNCHANGED
-            weights = self._tensor(selection_weights(tensor.shape[-1], np.array(channels), name))
+            weights = self._add_tensor(
+                selection_weights(tensor.shape[-1], np.array(channels), name)
+            )
             node = replace(node, op=Op.CONV_2D, inputs=(source, weights))
         self._nodes.append(replace(node, attributes=attributes))
         return output, origins
 
-    def _join(
+    def _add_join(
         self, node: Node, parts: "list[_Part]", tensor: Tensor, number: int | None = None
     ) -> tuple[int, dict[Origin, int]]:
-        """Add a join of parts; return its tensor number, and the index of each channel there.
+        """Add a CONCATENATION of parts; return its tensor number, and each channel's index in it.
 
         Later layers read channels from this join if they belong to tensors that were in no join
         before. The join makes tensor `number`; if it is None, a new one like `tensor`.
@@ -237,7 +244,7 @@ class _Gathering:
         origins = [origin for _, part in parts for origin in part]
         if number is None:
             shape = (*tensor.shape[:-1], len(origins))
-            number = self._tensor(replace(tensor, shape=shape))
+            number = self._add_tensor(replace(tensor, shape=shape))
         places = {origin: place for place, origin in enumerate(origins)}
         for each, part in parts:
             if self._can_move(each):
@@ -248,12 +255,12 @@ class _Gathering:
                 inputs=tuple(each for each, _ in parts),
                 outputs=(number,),
                 attributes=Axis(axis=IMAGE_RANK - 1),
-                index=self._index(node),
+                index=self._model_index(node),
             )
         )
         return number, places
 
-    def _tensor(self, tensor: Tensor) -> int:
+    def _add_tensor(self, tensor: Tensor) -> int:
         """Add a tensor; return its number."""
         number = max(self._tensors) + 1
         self._tensors[number] = tensor

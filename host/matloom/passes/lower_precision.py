@@ -44,8 +44,8 @@ def widen_weights(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = ()) -> Graph:
-    """Return the graph with layers that multiply in other formats.
+def lower_precision(graph: Graph, precision: Precision, kept: Collection[int] = ()) -> Graph:
+    """Return the graph with layers that multiply in the number formats of a precision.
 
     Layers of int8 get 4-bit weights (`narrow_weights`). The input of a float32 layer is rounded to
     the format by a QUANTIZE before it, shared by all layers that read it; sums, biases and outputs
@@ -56,16 +56,16 @@ def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = (
     ----------
     precision:
         As for `choose_modes`.
-    but:
+    kept:
         Outputs of layers to leave unchanged.
     """
-    modes = {at: mode for at, mode in choose_modes(graph, precision).items() if at not in but}
+    modes = {at: mode for at, mode in choose_modes(graph, precision).items() if at not in kept}
     floats = {at: mode for at, mode in modes.items() if mode in STORAGE}
     return _lower_floats(narrow_weights(graph, modes.keys() - floats.keys()), floats)
 
 
 def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
-    """Return the graph with float32 layers in the given modes, by the layers' outputs."""
+    """Return the graph in which float32 layers multiply in `modes`, by the layers' outputs."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
     for number, mode in _outputs_of_one_mode(graph, modes):
@@ -96,9 +96,10 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
 
 
 def _outputs_of_one_mode(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the outputs of layers and of `_ROUNDING` that can be written in a mode, and the mode.
+    """Yield the tensors that can be written in the format of a mode directly, and the mode.
 
-    All readers must be layers of this mode. If a layer makes the output, it must have it, too.
+    They are outputs of layers and of operators in `_ROUNDING`. All readers must be layers of this
+    mode. If a layer makes the tensor, it must have the mode, too.
     """
     for node in graph.nodes:
         number = node.outputs[0]

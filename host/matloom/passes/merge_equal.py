@@ -27,10 +27,10 @@ def _results(graph: Graph, node: Node) -> list[Tensor]:
 
 
 def _properties(tensor: Tensor) -> tuple[object, ...]:
-    """Return the properties of an output that determine its bytes, for equal inputs."""
+    """Return what determines the bytes of an operator's output apart from inputs and attributes."""
     return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
 
 
 def _can_be_replaced(graph: Graph, node: Node) -> bool:
-    """Return whether equal tensors may replace all results: not if one leaves the graph."""
+    """Return whether equal tensors may replace a node's results: none leaves the graph."""
     return set(graph.leaving).isdisjoint(node.outputs)

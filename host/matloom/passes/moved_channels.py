@@ -1,4 +1,4 @@
-"""Origins of channels that joins and selections only copy, and the channels that layers use."""
+"""Finds where channels come from that joins and selections copy, and which of them layers use."""
 
 from collections.abc import Mapping
 
@@ -32,9 +32,10 @@ def _copied_channels(graph: Graph, node: Node) -> Array | None:
 
 
 def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
-    """Return the origin of each channel of the tensors that joins and selections make.
+    """Return the origin of each channel in tensors whose channels are copies of others.
 
-    The key is the tensor's number.
+    An origin is a tensor and the channel there. The key is the number of the tensor, which a join
+    or a selection makes.
     """
     found: dict[int, list[Origin]] = {}
 
@@ -63,10 +64,10 @@ def _joins_channels(graph: Graph, node: Node) -> bool:
 
 
 def used_channels(graph: Graph, node: Node, moved: Mapping[int, list[Origin]]) -> Array | None:
-    """Return the channels of a layer's input with nonzero weights, if only some have them.
+    """Return the channels of a layer's input that have nonzero weights, if some have not.
 
-    None unless the input is in `moved`. None also for other operators, and for layers that have to
-    read all channels, such as those of several kernel columns.
+    Return None unless the input is in `moved`. Return None also for other operators, and for layers
+    that have to read all channels, such as those of several kernel columns.
     """
     origins = moved.get(node.inputs[0]) if node.op is Op.CONV_2D else None
     if origins is None or selected_channels(graph, node) is not None:

@@ -1,4 +1,4 @@
-"""Reduces int8 weights to four bits; mode i8xi4 then runs layers twice as fast."""
+"""Reduces int8 weights to four bits, with which the engine runs layers twice as fast (i8xi4)."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -28,14 +28,14 @@ def _round(channels: _Numbers, scales: _Numbers) -> _Numbers:
 
 
 def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
-    """Return the sum of squared errors of each channel for its scale."""
+    """Return the sum of squared rounding errors of each channel, for the channel's scale."""
     rounded = _round(channels, scales) * scales[:, np.newaxis]
     squares: _Numbers = ((channels - rounded) ** 2).sum(axis=1)
     return squares
 
 
 def _scales(channels: _Numbers) -> _Numbers:
-    """Return a scale for each channel that makes its squared error small.
+    """Return a scale for each channel that makes its squared rounding error small.
 
     It is the best of `_SHARES`, then improved. Channels of integers that fit in four bits get 1.
     """
@@ -52,10 +52,10 @@ def _scales(channels: _Numbers) -> _Numbers:
 
 
 def _balance(integers: _Numbers, exact: _Numbers) -> None:
-    """Change a channel's integers in place, by one, until their errors sum to half a step at most.
+    """Change a channel's integers in place so that rounding errors sum to half a step at most.
 
-    The integers whose squared error grows least are changed. If too few can change without leaving
-    the range of four bits, a larger error remains.
+    Integers change by one, those first whose squared error grows least. If too few can change
+    without leaving the range of four bits, a larger error remains.
     """
     errors = integers - exact
     steps = int(np.rint(errors.sum()))
@@ -66,7 +66,7 @@ def _balance(integers: _Numbers, exact: _Numbers) -> None:
 
 
 def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Numbers]:
-    """Return integers from -8 to 7, and the scale of each channel.
+    """Round weights to 4-bit integers, -8 to 7; return these and the scale of each channel.
 
     The scale is chosen for a small squared error of rounding to nearest. Then integers are changed
     by one until the errors of a channel sum to half a step at most, where the range allows: inputs

@@ -18,9 +18,9 @@ def _estimated_work(graph: Graph, node: Node) -> int:
 
 
 def _branch(nodes: list[Node], end: int) -> int:
-    """Return the index of the first node of the branch that ends before index `end`.
+    """Return the index of the first node of the branch that ends just before index `end`.
 
-    A branch is one operator, and each PAD directly before it.
+    A branch is one operator, with any PADs directly before it.
     """
     first = end - 1
     while first and nodes[first].op in (Op.PAD, Op.PADV2):
@@ -31,7 +31,7 @@ def _branch(nodes: list[Node], end: int) -> int:
 
 
 def order_branches(graph: Graph) -> Graph:
-    """Return the graph with the branch of more arithmetic last, of the two before each addition."""
+    """Return the graph in which the branch with more arithmetic comes last before an addition."""
     nodes = list(graph.nodes)
     for at in range(2, len(nodes)):
         addition, start = nodes[at], _branch(nodes, at)

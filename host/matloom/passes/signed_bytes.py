@@ -1,4 +1,4 @@
-"""Stores bytes of uint8 as int8, 128 less, so that the engine can run networks of uint8.
+"""Stores uint8 elements as int8, 128 less, so that the engine can run networks of uint8.
 
 Scales stay as they are, and zero points are 128 less, so both bytes mean the same number. Weights
 stay uint8: minus their zero point they may need nine bits.
@@ -41,17 +41,21 @@ _FUNCTIONS = frozenset({Op.LOGISTIC, Op.TANH})
 
 
 def store_signed_bytes(graph: Graph) -> Graph:
-    """Return the graph with int8 instead of uint8 wherever results stay the same, if it has layers.
+    """Return a graph that has layers with int8 instead of uint8 wherever results stay the same.
 
-    Inputs and outputs of the network stay uint8, and so do operators such as SOFTMAX whose kernels
-    for uint8 compute otherwise; a QUANTIZE converts before and after them.
+    A graph without layers is returned unchanged. Inputs and outputs of the network stay uint8, and
+    so do operators such as SOFTMAX whose kernels for uint8 compute otherwise; a QUANTIZE converts
+    before and after them.
     """
     layers = any(_is_layer(graph, node) for node in graph.nodes)
     return as_signed(graph) if layers else graph
 
 
 def as_signed(graph: Graph) -> Graph:
-    """Return the graph with int8 instead of uint8 even if it has no layers."""
+    """Return the graph with int8 instead of uint8 wherever results stay the same.
+
+    Unlike `store_signed_bytes`, convert also graphs without layers.
+    """
     return _Conversion(graph).result()
 
 
@@ -65,7 +69,10 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 
 
 class _Conversion:
-    """A graph under conversion; `_signed` has the int8 form of tensors of uint8, by number."""
+    """Conversion of a graph from uint8 to int8.
+
+    `_signed` has the number of the int8 form of each uint8 tensor, by number.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -81,12 +88,12 @@ class _Conversion:
         for node in self._graph.nodes:
             converted = self._convert(node)
             if converted is None:
-                self._need(node.inputs, node)
+                self._convert_back(node.inputs, node)
                 self._nodes.append(node)
             else:
                 self._nodes.append(converted)
         for number in self._graph.leaving:
-            self._need([number], self._graph.nodes[-1])
+            self._convert_back([number], self._graph.nodes[-1])
         nodes = tuple(self._nodes)
         return drop_unused_tensors(
             replace(self._graph, tensors=self._tensors, nodes=nodes, copies=self._copies)
@@ -100,23 +107,23 @@ class _Conversion:
         if "uint8" not in types or "int8" in types or not scaled:
             return None
         if _is_layer(self._graph, node):
-            return self._layer(node)
+            return self._convert_layer(node)
         if node.op is Op.AVERAGE_POOL_2D:
-            return self._average(node)
+            return self._convert_average(node)
         if node.op in _FUNCTIONS:
-            return self._function(node)
+            return self._convert_function(node)
         return self._alike(node) if node.op in ALIKE else None
 
     def _alike(self, node: Node) -> Node:
         attributes = node.attributes
         if isinstance(attributes, Pad) and attributes.value is not None:
             attributes = replace(attributes, value=attributes.value - _OFFSET)
-        inputs = tuple(self._read(number, node) for number in node.inputs)
-        outputs = tuple(self._make(number) for number in node.outputs)
+        inputs = tuple(self._input_form(number, node) for number in node.inputs)
+        outputs = tuple(self._output_form(number) for number in node.outputs)
         return replace(node, inputs=inputs, outputs=outputs, attributes=attributes)
 
-    def _layer(self, node: Node) -> Node:
-        """Return a layer that reads and makes int8.
+    def _convert_layer(self, node: Node) -> Node:
+        """Return a layer on int8 with the same results as a layer on uint8.
 
         A dense one rounds once, as LiteRT's kernel for uint8 does, so it has explicit multipliers.
         """
@@ -124,26 +131,26 @@ class _Conversion:
         if node.op is Op.FULLY_CONNECTED:
             multipliers, shifts = channel_multipliers(self._graph, node)
             if len(constants) == 1:
-                constants.append(self._constant(np.zeros(len(shifts), np.int32), node))
-            constants.append(self._constant(np.array([multipliers, shifts], np.int32), node))
-        inputs = (self._read(node.inputs[0], node), *constants)
-        return replace(node, inputs=inputs, outputs=(self._make(node.output),))
+                constants.append(self._add_constant(np.zeros(len(shifts), np.int32), node))
+            constants.append(self._add_constant(np.array([multipliers, shifts], np.int32), node))
+        inputs = (self._input_form(node.inputs[0], node), *constants)
+        return replace(node, inputs=inputs, outputs=(self._output_form(node.output),))
 
-    def _average(self, node: Node) -> Node | None:
-        """Return an operator with the same averages; None if windows have different counts.
+    def _convert_average(self, node: Node) -> Node | None:
+        """Return an operator on int8 with the same averages as an AVERAGE_POOL_2D on uint8.
 
-        Kernels of uint8 round halves up, and those of int8 away from zero. Sums of an odd number
-        of elements meet no halves.
+        Kernels of uint8 round halves up, and those of int8 away from zero. Sums of an odd number of
+        elements meet no halves. Return None if windows differ in their number of elements.
         """
         attributes = node.attributes_as(Pool2D)
         if attributes.padding != NO_PADDING:
             return None
         height, width = attributes.window
         odd = height * width % 2
-        return self._alike(node) if odd else self._average_by_layer(node, attributes)
+        return self._alike(node) if odd else self._convert_average_by_layer(node, attributes)
 
-    def _average_by_layer(self, node: Node, attributes: Pool2D) -> Node:
-        """Return averages of an even count as a layer, whose rounding meets no halves.
+    def _convert_average_by_layer(self, node: Node, attributes: Pool2D) -> Node:
+        """Return a layer that averages an even number of elements, without rounding any halves.
 
         It adds up all elements twice, and 1.
         """
@@ -152,28 +159,30 @@ class _Conversion:
         weights = np.full((1, height, width, channels), 2, np.int8)
         scales = np.repeat([[multiplier], [shift]], channels, axis=1).astype(np.int32)
         inputs = (
-            self._read(node.inputs[0], node),
-            self._constant(weights, node, Quantisation(scale=(1.0,), zero_point=(0,))),
-            self._constant(np.ones(channels, np.int32), node),
-            self._constant(scales, node),
+            self._input_form(node.inputs[0], node),
+            self._add_constant(weights, node, Quantisation(scale=(1.0,), zero_point=(0,))),
+            self._add_constant(np.ones(channels, np.int32), node),
+            self._add_constant(scales, node),
         )
         layer = DepthwiseConv2D(stride=attributes.stride, activation=attributes.activation)
-        outputs = (self._make(node.output),)
+        outputs = (self._output_form(node.output),)
         return replace(
             node, op=Op.DEPTHWISE_CONV_2D, inputs=inputs, outputs=outputs, attributes=layer
         )
 
-    def _function(self, node: Node) -> Node:
-        """Return a LOOKUP with the results of all bytes."""
+    def _convert_function(self, node: Node) -> Node:
+        """Return a LOOKUP with the operator's results for all bytes."""
         every = [np.arange(2 * _OFFSET, dtype=np.uint8)]
         made = kernel_of(node, every)(self._graph, node, every)
         assert isinstance(made, np.ndarray)
         table = Lookup(table=tuple((made.astype(int) - _OFFSET).tolist()))
-        inputs = (self._read(node.inputs[0], node),)
-        outputs = (self._make(node.output),)
+        inputs = (self._input_form(node.inputs[0], node),)
+        outputs = (self._output_form(node.output),)
         return replace(node, op=Op.LOOKUP, inputs=inputs, outputs=outputs, attributes=table)
 
-    def _constant(self, data: Array, node: Node, quantisation: Quantisation | None = None) -> int:
+    def _add_constant(
+        self, data: Array, node: Node, quantisation: Quantisation | None = None
+    ) -> int:
         """Add a constant for an operator; return its number."""
         name = f"{self._graph.tensors[node.output].name} ({len(self._tensors)})"
         return self._add(Tensor.constant(name, data, quantisation))
@@ -183,19 +192,19 @@ class _Conversion:
         self._tensors[number] = tensor
         return number
 
-    def _make(self, number: int) -> int:
+    def _output_form(self, number: int) -> int:
         """Return the number of the int8 form of a tensor that an operator makes."""
         if self._graph.tensors[number].dtype != "uint8":
             return number
         self._missing.add(number)
-        made = self._form(number)
+        made = self._add_form(number)
         tensor = self._graph.tensors[number]
         copy = FileCopy(name=tensor.name, axes=(), offset=0)
         known = self._graph.copies.get(number, copy)
         self._copies[made] = replace(known, offset=(known.offset + _OFFSET) % (2 * _OFFSET))
         return made
 
-    def _read(self, number: int, node: Node) -> int:
+    def _input_form(self, number: int, node: Node) -> int:
         """Return the number of the int8 form of a tensor that an operator reads.
 
         A tensor that exists as uint8 only is converted first.
@@ -204,13 +213,13 @@ class _Conversion:
         if tensor.dtype != "uint8":
             return number
         if number not in self._signed:
-            form = self._form(number)
+            form = self._add_form(number)
             if tensor.data is None:
                 self._nodes.append(_quantize(number, form, node))
         return self._signed[number]
 
-    def _form(self, number: int) -> int:
-        """Add the int8 form of a tensor; return its number."""
+    def _add_form(self, number: int) -> int:
+        """Add the int8 form of a uint8 tensor; return its number."""
         tensor = self._graph.tensors[number]
         assert tensor.quantisation is not None
         scales, data = tensor.quantisation.move_zero_point(-_OFFSET), tensor.data
@@ -220,8 +229,8 @@ class _Conversion:
         self._signed[number] = self._add(made)
         return self._signed[number]
 
-    def _need(self, numbers: Sequence[int], node: Node) -> None:
-        """Convert tensors back to uint8 that exist as int8 only; they belong to an operator."""
+    def _convert_back(self, numbers: Sequence[int], node: Node) -> None:
+        """Convert the inputs `numbers` of an operator back to uint8 if they exist as int8 only."""
         for number in dict.fromkeys(numbers):
             if number in self._missing:
                 self._missing.remove(number)

@@ -1,4 +1,4 @@
-"""Replaces GATHER of constant indices by slices, which the engine copies."""
+"""Replaces a GATHER with constant indices by slices, which the engine copies."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
     output = tensors[node.output]
     parts = [_slice(data.shape, axis, each) for each in ranges]
     if len(parts) == 1 and not indices.shape:
-        return [_part(node, replace(parts[0], dropped=(axis,)), node.output)]
+        return [_slice_node(node, replace(parts[0], dropped=(axis,)), node.output)]
     joined = (*data.shape[:axis], indices.data.size, *data.shape[axis + 1 :])
 
     def new(shape: Sequence[int]) -> int:
@@ -49,9 +49,9 @@ def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
 
     whole = node.output if joined == output.shape else new(joined)
     if len(parts) == 1:
-        nodes = [_part(node, parts[0], whole)]
+        nodes = [_slice_node(node, parts[0], whole)]
     else:
-        nodes = [_part(node, part, new(part.size)) for part in parts]
+        nodes = [_slice_node(node, part, new(part.size)) for part in parts]
         numbers = tuple(each.output for each in nodes)
         attributes = Axis(axis=axis)
         nodes.append(
@@ -65,7 +65,7 @@ def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
 
 
 def _ranges(places: Sequence[int]) -> Iterator[range]:
-    """Yield ranges that together give `places` in order; each range is as long as possible."""
+    """Yield ranges that together give `places` in order, each as long as possible."""
     first = 0
     while first < len(places):
         step = places[first + 1] - places[first] if first + 1 < len(places) else 1
@@ -84,7 +84,7 @@ def _slice(shape: Sequence[int], axis: int, places: range) -> Slice:
     return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
 
 
-def _part(node: Node, attributes: Slice, output: int) -> Node:
-    """Return the node that makes a part of what a GATHER chooses from."""
+def _slice_node(node: Node, attributes: Slice, output: int) -> Node:
+    """Return the node that slices the input of a GATHER, to make a part of its result."""
     inputs, outputs = node.inputs[:1], (output,)
     return replace(node, op=Op.STRIDED_SLICE, inputs=inputs, outputs=outputs, attributes=attributes)

@@ -1,4 +1,7 @@
-"""Replaces operators that map bytes one by one by tables of a reference interpreter's results."""
+"""Replaces operators that map bytes one by one by lookup tables.
+
+The tables hold the results of a reference interpreter.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -68,9 +71,9 @@ def _maps_bytes(graph: Graph, node: Node) -> bool:
 
 
 def _table(graph: Graph, node: Node) -> Array | None:
-    """Return the results of the bytes -128 to 127, int8 (256,), or None.
+    """Return the results for the bytes -128 to 127, int8 (256,).
 
-    None if the interpreter cannot run, or if a result depends on the position of its byte.
+    Return None if the interpreter cannot run, or if a result depends on the position of its byte.
     """
     try:
         function = _function(graph, node)
@@ -84,7 +87,7 @@ def _table(graph: Graph, node: Node) -> Array | None:
 
 
 def _function(graph: Graph, node: Node) -> Callable[[Array], Array]:
-    """Return the function of a node from its input to its output.
+    """Return a function that computes a node's output from its input.
 
     An interpreter is started only once.
     """
@@ -98,7 +101,7 @@ def _function(graph: Graph, node: Node) -> Callable[[Array], Array]:
 def _results(
     graph: Graph, node: Node, function: Callable[[Array], Array], data: Array
 ) -> Iterator[Array]:
-    """Yield the results of the bytes in `data`, in batches of the tensor's size.
+    """Yield the results of `function` for the bytes in `data`, in batches of the tensor's size.
 
     The last batch may have more results than there are bytes left.
     """

@@ -1,8 +1,9 @@
-"""Widens maps by the channels that a PAD would add, if the engine computes them for free.
+"""Widens tensors by the channels that a PAD would add, where the engine computes them for free.
 
-Networks such as BlazeFace add a map to one of more channels, through a PAD. The array makes whole
-blocks of channels, so a layer of 24 channels makes 32 in the same time. The maps around such an
-ADD all get as many channels as the widest of them; the added channels are at the zero point.
+Networks such as BlazeFace add a tensor to one of more channels, through a PAD. The array makes
+whole blocks of channels, so a layer of 24 channels makes 32 in the same time. The tensors around
+such an ADD all get as many channels as the widest of them; the added channels are at the zero
+point.
 """
 
 from collections import defaultdict
@@ -27,9 +28,9 @@ _MIXES_CHANNELS = (Op.CONV_2D,)
 def widen_channels(graph: Graph, config: Config) -> Graph:
     """Return the graph without PADs of channels that add no block of channels.
 
-    A group of maps is widened if only layers with constant weights, ADD and MAX_POOL_2D make and
+    A group of tensors is widened if only layers with constant weights, ADD and MAX_POOL_2D make and
     read them. Without `has_result_sums`, the graph is returned unchanged: POST takes several passes
-    over each map that is added, and each would take longer.
+    over each tensor that is added, and each would take longer.
     """
     pads = [node for node in graph.nodes if _widens(graph, node, config.columns)]
     if not pads or not config.has_result_sums:
@@ -77,9 +78,10 @@ def _computed_tensors(graph: Graph, node: Node) -> list[int]:
 
 
 def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
-    """Return the group of each tensor, as the number of one of its members, by tensor number.
+    """Return the group of each tensor; its key and the group are both tensor numbers.
 
-    Maps are in one group if an operator or one of `pads` needs them to be equally wide.
+    Tensors are in one group, named by one of its members, if an operator or one of `pads` needs
+    them to be equally wide.
     """
     group_of = {number: number for number in graph.tensors}
     members = {number: [number] for number in graph.tensors}
@@ -94,7 +96,7 @@ def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
 
 
 def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
-    """Return the maps that cannot have more channels."""
+    """Return the tensors that cannot get more channels."""
     fixed = {*graph.entering, *graph.leaving}
     for node in graph.nodes:
         if node.op in _MIXES_CHANNELS and _has_plain_weights(graph, node):
@@ -108,7 +110,7 @@ def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
 
 
 def _keeps_zeros(graph: Graph, node: Node) -> bool:
-    """Return whether an operator maps zeros to zeros in the added channels."""
+    """Return whether added channels of zeros in the inputs of an operator stay zeros."""
     if node.op is Op.DEPTHWISE_CONV_2D:
         single = node.attributes_as(DepthwiseConv2D).depth_multiplier == 1
         return single and _has_plain_weights(graph, node)
@@ -126,7 +128,7 @@ def _has_plain_weights(graph: Graph, node: Node) -> bool:
 
 
 class _Widening:
-    """Builder of a graph with wider maps; `wide` has their new numbers of channels."""
+    """Builder of a graph with wider tensors; `wide` has their new numbers of channels."""
 
     def __init__(self, graph: Graph, wide: Mapping[int, int]) -> None:
         self._graph, self._wide = graph, wide
@@ -142,7 +144,7 @@ class _Widening:
         return number
 
     def result(self) -> Graph:
-        """Return the graph with wide maps."""
+        """Return the graph with the wider tensors."""
         for node in self._graph.nodes:
             if pads_channels(self._graph, node):
                 self._pad(node)
@@ -154,7 +156,7 @@ class _Widening:
         return drop_unused_tensors(replace(self._graph, tensors=self._tensors, nodes=nodes))
 
     def _append(self, node: Node) -> None:
-        """Append an operator with wide maps, and constants for their channels."""
+        """Append an operator on wider tensors, with constants for their channels."""
         inputs = tuple(self._same.get(number, number) for number in node.inputs)
         outputs = tuple(self._same.get(number, number) for number in node.outputs)
         if node.op in (*_MIXES_CHANNELS, Op.DEPTHWISE_CONV_2D):
@@ -205,7 +207,7 @@ class _Widening:
         return self._add(replace(tensor, data=data, shape=data.shape, quantisation=scales))
 
     def _pad(self, node: Node) -> None:
-        """Append a PAD of the channels that wide maps still lack; drop one that adds nothing."""
+        """Append a PAD of the channels that its input still lacks; nothing if it lacks none."""
         source, output = (self._same.get(each, each) for each in (node.inputs[0], node.output))
         more = self._tensors[output].shape[-1] - self._tensors[source].shape[-1]
         if not more:
@@ -224,7 +226,7 @@ class _Widening:
 
 
 def _extend_scales(scales: Quantisation, more: int) -> Quantisation:
-    """Return scales by channel with the last one repeated for more channels."""
+    """Return scales by channel, with the last scale repeated for `more` added channels."""
     pairs = (scales.scale, scales.zero_point)
     scale, zero_point = ((*each, *each[-1:] * more) for each in pairs)
     return replace(scales, scale=scale, zero_point=zero_point)

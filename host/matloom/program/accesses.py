@@ -1,4 +1,4 @@
-"""Accesses of an instruction to memories: address ranges, and addresses within them."""
+"""Addresses that an instruction reads and writes, in all memories."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
@@ -52,10 +52,10 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 
 def strided_view(table: NDArray[_Entry], addresses: StridedRange) -> NDArray[_Entry]:
-    """Return a writable view of strided addresses in a dense table (units, addresses).
+    """Return a writable view of strided addresses in a table with a column for each address.
 
-    The axes of the view are units, then those along which `addresses` has strides, and last the
-    consecutive addresses at each place.
+    `table` is (units, addresses). The axes of the view are units, then those along which
+    `addresses` has strides, and last the consecutive addresses at each place.
     """
     assert addresses.start >= 0
     assert addresses.end <= table.shape[1], "the table must have the addresses"

@@ -1,4 +1,4 @@
-"""Contents of a program file, which is all that a device and its host need to run a network."""
+"""Contents of a program file: all that a device and its host need to run a network."""
 
 import math
 from collections import Counter
@@ -92,7 +92,7 @@ class Contents:
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Names of operators whose multiply-accumulates are unknown, each once."""
+        """Names of operators whose number of multiply-accumulates is unknown, each once."""
         names = (layer.operator for layer in self.layers if not is_counted(layer.operator))
         return tuple(dict.fromkeys(names))
 
@@ -133,17 +133,18 @@ class Contents:
         )
 
     def utilisation(self, cycles: int) -> float:
-        """Return the fraction of `cycles` that would suffice if the array were always fully used.
+        """Return the fraction of `cycles` that a fully used array would need.
 
-        Each operator keeps its mode. The result is 0.0 if `cycles` is 0.
+        Each operator keeps its number format. The result is 0.0 if `cycles` is 0.
         """
         ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
         return ideal / cycles if cycles else 0.0
 
     def ideal_cycles(self, layer: LayerInfo) -> float:
-        """Return the cycles of an operator on a fully used array, in the fastest of its modes.
+        """Return the cycles of an operator if the array were always fully used.
 
-        Operators without products have no mode and count as ``i8xi8``.
+        Of several number formats (modes), the fastest counts. Operators without products have no
+        mode and count as ``i8xi8``.
         """
         modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
         return self.macs_of(layer) / max(self.config.macs_per_cycle(mode) for mode in modes)
@@ -154,11 +155,11 @@ class Contents:
         These include the ones of operators fused with it, and are 0 for an operator that is itself
         fused.
         """
-        return 0 if layer.name in self.fused else layer.macs + self._carried[layer.name]
+        return 0 if layer.name in self.fused else layer.macs + self._fused_macs[layer.name]
 
     @cached_property
-    def _carried(self) -> Counter[str]:
-        """Multiply-accumulates of fused operators, by the operator that computes them."""
+    def _fused_macs(self) -> Counter[str]:
+        """Multiply-accumulates that an operator computes for others, by its name."""
         found = Counter[str]()
         for layer in self.layers:
             if layer.name in self.fused:

@@ -15,7 +15,7 @@ def variable_bytes(program: Program) -> dict[str, int]:
 
 
 def describe_state(program: Program) -> list[str]:
-    """Return lines on the variables of a program: a summary, then one line per variable.
+    """Return lines of text on the variables of a program: a summary, then one line per variable.
 
     The list is empty if there are no variables.
     """

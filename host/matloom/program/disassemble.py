@@ -1,4 +1,4 @@
-"""Listings of the instructions of a program or command buffer."""
+"""Text listings of the instructions of a program or command buffer."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""Extents of many instructions, computed at once as arrays."""
+"""Finds the address ranges (extents) of many instructions at once, as arrays."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _NO_ADDRESSES = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class ExtentColumn:
-    """One extent, for all instructions of an opcode to which it applies.
+    """One address range (extent), for all instructions of an opcode that have it.
 
     Members
     -------
@@ -39,9 +39,9 @@ class ExtentColumn:
 
 
 def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentColumn]:
-    """Yield the extents of all instructions, including empty ones, one column per extent.
+    """Yield the address ranges (extents) of all instructions, one column for each kind of range.
 
-    They are the same as those of `instruction.extent_end`.
+    Empty ranges are included. They are the same as those of `instruction.extent_end`.
     """
     for opcode, numbers, columns in table.columns():
         everywhere = np.ones(len(numbers), bool)
@@ -81,7 +81,7 @@ def _applies(
 
 
 class _FieldColumns:
-    """Fields of the instructions to which an extent applies, as floating-point numbers."""
+    """Values of fields, by name, in the instructions that have an extent, as float64."""
 
     def __init__(
         self, columns: Mapping[str, NDArray[np.int64]], applies: NDArray[np.bool_]

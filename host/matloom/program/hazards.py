@@ -1,4 +1,4 @@
-"""Check that waits order all conflicting accesses, based on the last access of each unit."""
+"""Checks that waits order all conflicting memory accesses of different units."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ _Clock = tuple[int, ...]
 
 
 class _LastAccesses:
-    """For each piece of a memory, the last instruction of each unit that accessed it.
+    """For each piece of a memory, the last instruction of each unit that read or wrote it.
 
     An instruction is given by its number among those of its unit, from 1; 0 means none. The memory
     is cut into pieces at the ends of all accesses, so that each piece is accessed as a whole; if
@@ -48,7 +48,7 @@ class _LastAccesses:
         self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
     def last(self, access: MemoryAccess) -> NDArray[np.int32]:
-        """Return a writable view of the last accesses to the pieces of an access.
+        """Return a writable view of the last instructions that accessed the pieces of an access.
 
         Its first axis has the writes of each unit, then the reads.
         """
@@ -61,9 +61,10 @@ class _LastAccesses:
 
 
 class Hazards:
-    """Tracker of which instructions are certainly complete when each instruction starts.
+    """Finds accesses that no wait orders, instruction by instruction.
 
-    It keeps a vector clock for each unit.
+    It tracks which instructions are certainly complete when each instruction starts, with a vector
+    clock for each unit.
     """
 
     def __init__(self, accesses: Sequence[MemoryAccess]) -> None:
@@ -105,7 +106,10 @@ class Hazards:
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return the clock at an instruction's start; also advance its unit's clock of fetches."""
+        """Return the vector clock at an instruction's start; advance its unit's clock of fetches.
+
+        It has the number of certainly completed instructions of each unit.
+        """
         # A POST begins when the previous one is complete; instructions of other units overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
@@ -128,7 +132,11 @@ class Hazards:
         entries: NDArray[np.int32],
         completed: _Clock,
     ) -> None:
-        """Raise VerifyError unless all conflicting `entries` are complete at clock `completed`."""
+        """Raise VerifyError unless conflicting accesses are complete when an instruction starts.
+
+        `entries` are the numbers of the last accesses; `completed` is the vector clock at the
+        start.
+        """
         # Reads need not be ordered.
         met = entries if access.write else entries[: len(UNITS)]
         latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()

@@ -1,4 +1,4 @@
-"""Rules for steps of the host: operators with a kernel or an interpreter, and loops."""
+"""Rules for steps that the host runs: operators with a kernel or an interpreter, and loops."""
 
 from collections.abc import Mapping
 

@@ -201,7 +201,7 @@ class InstructionTable(Sequence[Instruction]):
         return sorted(found)
 
     def first_violation(self, config: Config) -> str | None:
-        """Return a sentence on the first illegal field of all instructions, or None."""
+        """Return a sentence on the first instruction with an illegal field, or None."""
         for index in self.doubtful_indices(config):
             problem = illegal_field(self[index], config)
             if problem is not None:
@@ -267,7 +267,7 @@ def unpack_all(commands: bytes) -> Iterator[Instruction]:
 def _decode_by_opcode(
     commands: bytes, opcodes: list[int], offsets: list[int]
 ) -> Iterator[tuple[Opcode, NDArray[np.int64], _Rows, NDArray[np.bool_]]]:
-    """Yield each opcode with its instructions' indices, values, and mask of set reserved bits."""
+    """Yield each opcode with its instructions' indices, values, and mask of reserved bits set."""
     words = np.frombuffer(commands, "<u8", len(commands) // 8)
     kinds, starts = np.array(opcodes, np.int64), np.array(offsets, np.int64) // 8
     for opcode in Opcode:
@@ -279,7 +279,7 @@ def _decode_by_opcode(
 
 
 def _scan(commands: bytes) -> tuple[list[int], list[int], int]:
-    """Return opcodes and offsets up to END, and the offset after END or of invalid bytes."""
+    """Return opcodes and byte offsets up to END, and where END or the valid bytes end."""
     opcodes: list[int] = []
     offsets: list[int] = []
     offset, end = 0, len(commands)

@@ -15,7 +15,7 @@ _COUNTERS: list[_Kind] = [((), "int64"), ((), "bool")]
 
 
 def check_programs(step: HostStep, programs: Sequence[Contents], outside: Contents) -> None:
-    """Check the body of a loop, and its condition program if it has one.
+    """Check that the programs of a loop, its body and perhaps a condition, match its operands.
 
     `step` is the loop, and `outside` the program that contains it.
 

@@ -1,4 +1,4 @@
-"""Quick search for the few instructions that may be illegal, on arrays of fields.
+"""Finds the few instructions that may be illegal, quickly, on arrays of fields.
 
 Whether accesses stay within memory is checked by `accesses` or `extent_table`.
 """
@@ -25,7 +25,7 @@ def doubtful_instructions(table: InstructionTable, config: Config) -> set[int]:
 
 
 def _stores(table: InstructionTable) -> Iterator[_Numbers]:
-    """Yield the indices of STOREs to read-only regions."""
+    """Yield the indices of STOREs that write to read-only regions of external memory."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.STORE:
             yield numbers[~np.isin(columns["region"], WRITABLE_REGIONS)]

@@ -1,4 +1,4 @@
-"""Programs that were compiled from a network or read from a file."""
+"""Programs: the result of compiling a network, or of reading a program file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

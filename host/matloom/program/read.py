@@ -56,7 +56,7 @@ def read(data: bytes, kind: type[_Kind]) -> _Kind:
 
 
 class _Reader:
-    """Tables of a file, and their conversion to objects."""
+    """Converter of the tables of a program file to objects."""
 
     def __init__(self, sections: Sections) -> None:
         self._bytes, self._digest = sections.bytes, sections.digest
@@ -216,7 +216,7 @@ class _Reader:
         )
 
     def _read_end(self, row: _Row) -> None:
-        """Give the tensor of an input or output its user-visible name; its own stays the key."""
+        """Set the user-visible name of an input or output of the network; its own stays the key."""
         info, name = self._info(row["tensor"]), self._texts[row["name"]]
         if name == info.key:
             raise ProgramError(f"the name of an input or output must not be its tensor's, {name!r}")

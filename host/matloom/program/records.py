@@ -1,4 +1,4 @@
-"""Parts of a program, such as tensors, bindings, constants, steps, layers and variables."""
+"""Records of which a program consists: tensors, bindings, constants, steps, layers, variables."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ class Quantised:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """Place of a tensor in a region of external memory.
+    """Place of a tensor of a step in a region of external memory.
 
     Members
     -------
@@ -143,9 +143,9 @@ class HostStep:
 class LayerInfo:
     """Report on an operator of the network, and on how it runs.
 
-    `timestamp` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
-    ``"host"`` or, for operators that cost nothing, ``"none"``; `reason` says why the engine does
-    not run it, or how exact results on the engine are; `tensor_bytes` is the size of all tensors
+    `timestamp` is its slot in the completion-time table, 0 for none. `where` is ``"engine"``,
+    ``"host"`` or, for operators that cost nothing, ``"none"``. `reason` says why the engine does
+    not run it, or how exact results on the engine are. `tensor_bytes` is the size of all tensors
     that it reads and writes. `repeat_cycles` is the prediction for later calls, if weights stay on
     chip. `mode` names the number formats of its products on the engine; it is empty if there are
     none, or if another operator computes them.
@@ -164,7 +164,7 @@ class LayerInfo:
 
     @property
     def is_fused(self) -> bool:
-        """Whether the operator that reads the result computes it, in its own instructions."""
+        """Whether the operator that reads the result computes this one in its own instructions."""
         return self.where == "engine" and bool(self.macs) and not self.mode
 
 

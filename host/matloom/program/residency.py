@@ -1,4 +1,4 @@
-"""Check that a step may be repeated while its weights are still in the scratchpad."""
+"""Checks that a step may be repeated while its weights are still in the scratchpad."""
 
 from collections.abc import Iterable, Iterator
 
@@ -72,7 +72,7 @@ def _repeating_problem(
 
 
 def _is_constant(access: MemoryAccess, instruction: Instruction) -> bool:
-    """Return whether an access only reads data that is the same in every call.
+    """Return whether an access only reads data that are the same in every call.
 
     Weights that wait for POST are computed in each call. They may include rows of a tile that
     nothing writes, which are multiplied by padding.

@@ -1,4 +1,4 @@
-"""Split of the inputs of a run into samples, of which all inputs must have the same number."""
+"""Splits the inputs of a call into samples, of which all inputs must have the same number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return the number of samples in the inputs of a run; 1 if the network has no input.
+    """Check the inputs of a call; return their number of samples, 1 if the network has no input.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def require_single(program: Program, *, outputs: bool) -> None:
 
 
 def _array(name: str, given: Any) -> Array:
-    """Return an input as an array; raise an error if it is a list of lists of several lengths."""
+    """Return an input as an array; raise an error if its nested lists differ in length."""
     try:
         return np.asarray(given)
     except ValueError as error:
@@ -61,7 +61,7 @@ def _array(name: str, given: Any) -> Array:
 
 
 def _conversion(info: TensorInfo, array: Array) -> str:
-    """Return a hint on how to convert an array to the dtype of an input."""
+    """Return a hint, for an error message, on how to convert an array to the dtype of an input."""
     if info.quantised is not None and array.dtype.kind == "f":
         scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
         return f"quantise it: Session.quantise does, or round(x / {scale}) + {zero} as {info.dtype}"

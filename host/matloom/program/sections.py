@@ -1,4 +1,4 @@
-"""Reader of the header, directory and tables of a Program file, checked by the schema."""
+"""Reads the header, the directory and the tables of a Program file, checked by the schema."""
 
 import zlib
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _MOST_PADDING = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Sections:
-    """Sections of a file by name: record arrays or bytes; and the digest in the header."""
+    """Sections of a program file by name, as arrays of records or bytes; the header's digest."""
 
     tables: dict[str, _Array]
     bytes: dict[str, bytes]
@@ -43,7 +43,7 @@ class Sections:
 
 
 def read_sections(data: bytes) -> Sections:
-    """Return the sections of a file; raise `ProgramError` if one breaks a rule."""
+    """Return the sections of a file; raise `ProgramError` if they break the format's rules."""
     digest, count = _header(data)
     tables: dict[str, _Array] = {}
     raw: dict[str, bytes] = {}
@@ -76,7 +76,7 @@ _DAMAGED_HINT = "the file is damaged: copy it again, or compile its network agai
 
 
 def _header(data: bytes) -> tuple[int, int]:
-    """Return the digest and the number of sections; raise `ProgramError` if the header is bad."""
+    """Return the digest and the number of sections; raise `ProgramError` for a bad header."""
     size = packer(HEADER).size
     if data[:8] != MAGIC[: len(data)]:
         raise ProgramError(
@@ -199,7 +199,7 @@ def _require(
     high: float | None,
     rule: str = "",
 ) -> None:
-    """Raise `ProgramError` for the first value outside `low` to `high`, as NaN always is."""
+    """Raise `ProgramError` for the first of `values` outside `low` to `high`, such as NaN."""
     good = (values >= low) & (values <= high)
     if not good.all():
         at = int(np.argmin(good))

@@ -1,4 +1,4 @@
-"""Records of a Program file by the schema, as tuples and as NumPy arrays."""
+"""Layout of a Program file's records by the schema, for tuples and for NumPy arrays."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -48,6 +48,6 @@ def array_type(section: Section) -> np.dtype[np.void]:
 
 
 def attributes_of(operator: HostOperator, attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Return those of `attributes` that an operator has, in its order."""
+    """Return those of `attributes` that an operator has, in the operator's order."""
     by_name = {item.name: item for item in attributes}
     return [by_name[name] for name in operator.attributes]

@@ -1,4 +1,4 @@
-"""Rules on how the parts of a Program fit together."""
+"""Rules on how the records of a Program fit together."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -153,7 +153,10 @@ def _tensors(program: Contents) -> dict[str, Tensor]:
 
 
 def _check_order(program: Contents) -> None:
-    """Check that all that is read or returned exists, and that nothing is provided twice."""
+    """Check that steps read only what exists, and that no tensor is made or provided twice.
+
+    The outputs of the program must exist, too.
+    """
     infos = {info.key: info for info in program.tensors}
     for what, side in (("input", program.inputs), ("output", program.outputs)):
         _check_names(what, (info.name for info in side))
@@ -209,7 +212,7 @@ def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None
 
 
 def _check_overlaps(name: str, side: Sequence[Binding]) -> None:
-    """Check that tensors on one side of a step share all their bytes or none.
+    """Check that tensors on one side of a step, inputs or outputs, share all their bytes or none.
 
     A tensor and its reshape share bytes. Variables are checked separately.
     """

@@ -13,7 +13,7 @@ from matloom.program.records import Binding, EngineStep, TensorInfo, VariableInf
 
 
 def check_variables(program: Contents) -> None:
-    """Check the variables, and that steps bind nothing but variables in region ARENA.
+    """Check a program's variables, and that only they are bound to region ARENA.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _check_places(program: Contents) -> None:
 
 
 def _check_bindings(program: Contents) -> None:
-    """Check that engine steps bind variables in region ARENA where these are.
+    """Check that engine steps bind variables in region ARENA to the addresses where they are kept.
 
     No step may read a variable's old value after its new one is written, or read the new value;
     some step must write it.

@@ -1,4 +1,4 @@
-"""Sentences on the verdict of a program."""
+"""Sentences on a program's verdict: how it was checked when it was compiled."""
 
 from matloom.program import Verdict
 
@@ -33,7 +33,7 @@ def _share(verdict: Verdict) -> str:
 
 
 def describe_equality(verdict: Verdict | None) -> str:
-    """Return a sentence that says whether a program computes the same as the operators' kernels."""
+    """Return a sentence that says whether a program computes exactly what the operators define."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "whether the program gives the same results was not checked when it was compiled"
     if not verdict.stages[1]:

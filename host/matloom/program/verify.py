@@ -1,4 +1,4 @@
-"""Proof that a command buffer is legal and free of hazards, before it runs."""
+"""Proof that a command buffer is legal and free of hazards, made before it runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
@@ -119,7 +119,7 @@ def _overlaps(instruction: Instruction, accesses: Iterable[MemoryAccess], config
 
 
 def _positions_are_separate(post: Instruction, config: Config) -> bool:
-    """Return whether the positions of a POST share no bytes and match on both sides."""
+    """Return whether a POST's positions share no bytes, and source and destination rows match."""
     position = (post.oc_blocks - 1) * config.columns + post.tail
     row = (post.width - 1) * post.x_step + position
     return (post.width == 1 or post.x_step >= position) and (
@@ -151,7 +151,7 @@ def _legal_instructions(
 def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction, bool]]:
     """Return the instructions, at least up to END, and whether each may be illegal.
 
-    Fields, region and waits are considered.
+    Only fields, region and waits are considered.
     """
     try:
         table = InstructionTable.unpack(commands)

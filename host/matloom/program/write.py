@@ -65,7 +65,7 @@ def write(program: Contents) -> bytes:
 
 
 def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) -> bytes:
-    """Return a file with these sections, given as flags, number of records and bytes, by tag."""
+    """Return a file with these sections; each has, by tag, flags, number of records, and bytes."""
     head, entry = packer(HEADER), packer(DIRECTORY)
     known = {section.tag: section for section in SECTIONS}
     body = bytearray(head.size + len(sections) * entry.size)
@@ -145,7 +145,10 @@ class _Writer:
         }
 
     def _text(self, value: str, *, once: bool = False) -> int:
-        """Return the index of a text in `texts`; with `once`, that of a copy for one use."""
+        """Return the index of a text in section `texts`, after adding it unless it is there.
+
+        With `once`, it is added in any case, for a single use.
+        """
         if once or value not in self._texts:
             try:
                 raw = value.encode()
@@ -238,7 +241,7 @@ class _Writer:
         )
 
     def _value(self, attribute: Attribute, value: Any) -> _Row:
-        """Return the record of an attribute's value, after adding its values to their section."""
+        """Return the record of an attribute's value; add the value's elements to their section."""
         if value is None:
             return attribute.key, Kind.NONE, 0, 0
         if attribute.name == "padding":

@@ -90,10 +90,7 @@ class Convolution:
 
     @property
     def has_adjacent_positions(self) -> bool:
-        """Whether adjacent positions of a row are adjacent in the output.
-
-        They may share columns.
-        """
+        """Whether adjacent positions are adjacent in the output, which lets them share columns."""
         return self.place is None or self.whole_rows
 
     @property
@@ -122,11 +119,10 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return the parameter blocks of POST, with channels repeated for each of `pack` positions.
+        """Return POST's parameter blocks, with channels repeated for each of `pack` positions.
 
-        `sums` has the sum of each channel's filter, with which the bias is corrected for the
-        input's zero point. `accumulators` is the number of accumulators per column and output
-        block.
+        `sums` has the sum of each channel's filter, to correct the bias for the zero point. There
+        are `accumulators` per column and output block.
         """
         by_channel = None
         if self.scale.varies_by_channel:
@@ -228,21 +224,14 @@ def _weights(
     return share_tails(weights, nest, window, config)
 
 
-def _operand(
-    parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution
-) -> ConstantWeights | TwoPartWeights:
-    """Return the weights of a layer, made from weight tiles.
-
-    `parts` has the tiles of the filters, or of each of two arrays that add up to the filters.
-    """
+def _operand(parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution) -> Operand:
+    """Return weights from the tiles of filters, or of two int8 parts that add up to them."""
     first, *others = [constant_weights(tiles, layer.mode, layer.config) for tiles in parts]
     if not others:
         return first
     fields = nest.fields((0, 1), (0, 1), 0)
-    column, columns = fields["blocks"], fields["kernel_cols"]
-    return TwoPartWeights(
-        first=first, second=others[0], column_steps=column, row_steps=columns * column
-    )
+    column, row = fields["blocks"], fields["kernel_cols"] * fields["blocks"]
+    return TwoPartWeights(first=first, second=others[0], column_steps=column, row_steps=row)
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:
@@ -291,9 +280,8 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
 def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     """Return a dilated depthwise convolution of int8 as one stage per phase of its input.
 
-    A phase has the positions with equal remainders modulo the dilation. The result is empty for any
-    other layer, if single taps are faster, or if a phase has no sliding window or POST cannot write
-    outputs that far apart.
+    The result is empty for any other layer, if single taps are faster, or if a phase has no sliding
+    window or POST cannot write outputs that far apart.
     """
     window, channels = layer.window, layer.filters.shape[2]
     size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)

@@ -38,10 +38,7 @@ from matloom.select.two_slopes import sloped_stage
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return an element-wise stage of these POSTs and inputs.
-
-    It writes the tensor `target`, or by default the operator's result.
-    """
+    """Return an element-wise stage that writes `target`, by default the operator's result."""
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -81,10 +78,7 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
 
 
 def squared_difference(context: Context) -> Stage:
-    """Return the stage of SQUARED_DIFFERENCE.
-
-    POST scales one operand into the accumulators; the one of the larger scale is only shifted.
-    """
+    """Return the stage of SQUARED_DIFFERENCE; the operand of the larger scale is only shifted."""
     if not context.config.has_squares:
         raise NotOnEngine("it squares differences, which needs products = 3 in the configuration")
     scales = square_scales(context.graph, context.node)
@@ -160,8 +154,8 @@ def _rounding_matters(context: Context, scales: Addition) -> bool:
 def subtract(context: Context) -> tuple[Stage, ...]:
     """Return the stages of SUB: the complement of the second input, -1 - x, and an addition.
 
-    The zero point is complemented, too, so the second operand is negated. Scaling rounds halves up,
-    which is not symmetric; SUB is refused if that may change a result.
+    The zero point is complemented, too, so the operand is negated. Scaling rounds halves up, which
+    is not symmetric; SUB is refused if that may change a result.
     """
     scales = addition_scales(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)

@@ -208,10 +208,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Divide outputs into ranges (half open) with equal numbers of taps inside the image.
-
-    Return each range with that number.
-    """
+    """Return ranges of outputs (half open) with equally many taps in the image, and how many."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad

@@ -25,7 +25,7 @@ _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
 
 @dataclass(frozen=True, kw_only=True)
 class _Axis:
-    """How the windows of a kernel cover one axis of the image: its rows, or the positions of a row.
+    """Windows of a kernel along one axis of the image: its rows, or the positions of a row.
 
     Members
     -------

@@ -264,10 +264,7 @@ class ArrayStage:
 
     @property
     def accumulators_per_block(self) -> int:
-        """Number of accumulators in each column for one output block of a position.
-
-        It is 2 in narrow modes, whose blocks are pairs of blocks of the array's columns.
-        """
+        """Number of accumulators per column, position and output block: 1, or 2 if narrow."""
         return 2 if self.mode in NARROW_MODES else 1
 
     @property

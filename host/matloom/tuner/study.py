@@ -14,7 +14,7 @@ from matloom.arch.garbage import gc_paused
 from matloom.compiler.pipeline import run_phases
 from matloom.compiler.schedule_runs import place_constants
 from matloom.compiler.values import Job, Rewritten, ScheduledNetwork, ScheduledRun
-from matloom.compiler.winners import digest_of
+from matloom.compiler.winners import winner_digest
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
 from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment, tuning
@@ -129,7 +129,7 @@ def new_study(
         config=config,
         options=options,
         precision=json.dumps(precision),
-        digest=digest_of(graph, config, options.memory, precision),
+        digest=winner_digest(graph, config, options.memory, precision),
     )
 
 

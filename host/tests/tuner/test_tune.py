@@ -12,7 +12,7 @@ from matloom import frontend
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CheckError, CompileOptions, winners
 from matloom.compiler.values import Compiled
-from matloom.compiler.winners import Winner, forget, keep, winner_of
+from matloom.compiler.winners import Winner, delete_winner, load_winner, save_winner
 from matloom.data.digits import NETWORK
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.tools.explain import explain
@@ -114,8 +114,8 @@ def test_winners_serve_later_compilations(study, folder):
     (run,) = runs_of(study)
     choices = apply_move(run.choices, Move(what="tiles", value=1, stage=0))
     winner = Winner(choices=(choices,), before=(9, 8), after=(7, 6), counted=True)
-    path = keep(study.digest, winner)
-    assert winner_of(study.digest) == winner
+    path = save_winner(study.digest, winner)
+    assert load_winner(study.digest) == winner
     program = matloom.compile(NETWORK, "nano")
     assert program.to_bytes() != plain.to_bytes()
     assert winner.sentence in explain(program)
@@ -131,8 +131,8 @@ def test_winners_serve_later_compilations(study, folder):
     for damaged in ("", "[]", '{"choices": [3]}', path.read_text()[:-40]):
         path.write_text(damaged)
         assert matloom.compile(NETWORK, "nano", check="none").to_bytes() == plain.to_bytes()
-    assert forget(study.digest)
-    assert not forget(study.digest)
+    assert delete_winner(study.digest)
+    assert not delete_winner(study.digest)
 
 
 def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):

@@ -1,7 +1,4 @@
-"""Assigns addresses to the buffers of tiles slot by slot.
-
-A group of buffers that repeats an earlier group gets the same addresses.
-"""
+"""Assigns addresses to the buffers of tiles; groups that repeat get the same addresses."""
 
 import itertools
 from bisect import bisect_right
@@ -38,10 +35,7 @@ _Placements = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
-    """Assign addresses to tensors, largest first; stop at the first that does not fit.
-
-    Return this failure in a list, or an empty list.
-    """
+    """Assign addresses to tensors, largest first; return a list of at most one failure."""
     distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         if not _try_place(buffer, allocator, high=False):

@@ -61,25 +61,16 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of the first input that each tile reads.
-
-        A tile with some of the reduction steps gets the part for all steps, if that fits its limit.
-        """
+        """Part of the first input for each tile: for all reduction steps if that fits the limit."""
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property
     def addend_ranges(self) -> list[InputRange | None]:
-        """Part of the second input that each tile adds to its sums.
-
-        None if the second input does not have the tile's channels.
-        """
+        """Part of the added tensor for each tile; None if that lacks the tile's channels."""
         return [addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the name and the part of each input that a tile reads.
-
-        It reads the first input and, if it completes its sums, the tensor that is added to them.
-        """
+        """Yield name and part of the input, and of the added tensor if the tile completes sums."""
         yield self.stage.inputs[0], self.input_ranges[number]
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
@@ -107,19 +98,13 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def finished(self) -> list[int]:
-        """Number of leading output bytes that are complete after each tile, or 0.
-
-        It is 0 after a tile that does not complete its sums.
-        """
+        """Number of leading output bytes that are complete after each tile; 0 amid a reduction."""
         pairs = zip(self.tiles, self.completes, strict=True)
         return [self._complete_bytes(tile) if complete else 0 for tile, complete in pairs]
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
-        """Output byte at which each tile ends, if tiles make the output in the order of its bytes.
-
-        Empty if any tile makes other bytes than those after the previous tile's.
-        """
+        """Output byte at which each tile ends; empty unless tiles make bytes in ascending order."""
         grid, layout = self.stage.grid, self.stage.output_layout
         if not (layout.contiguous and layout.limbs == 1 and all(self.completes)):
             return ()
@@ -136,10 +121,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def tiles_of_strip(self) -> list[range]:
-        """For each tile, the range of tiles in the same strip of output rows.
-
-        Empty if tiles have no strips, or if some do not complete their sums.
-        """
+        """For each tile, the range of tiles of the same strip of rows; empty without strips."""
         return tiles_by_strip(self.tiles) if all(self.completes) else []
 
     def strip_start_byte(self, number: int) -> int:
@@ -172,10 +154,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return sizes
 
     def chunk_data(self, number: int) -> bytes:
-        """Return the bytes of a chunk: its weight tiles, output block by output block.
+        """Return the bytes of a chunk: its weight tiles, block by block, then its parameters.
 
-        A chunk with the last steps ends with the parameters of its blocks, unless parameters are
-        loaded separately.
+        Only chunks with the last steps have parameters, unless these are loaded separately.
         """
         stage, chunk = self.stage, self.chunks[number]
         first, end = chunk.first_block, chunk.end_block
@@ -250,10 +231,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def splits_reductions(self) -> bool:
-        """Whether any tile covers only some reduction steps.
-
-        The part of the input that such a tile reads depends on `limits`.
-        """
+        """Whether any tile has only some reduction steps; `limits` then affect what it reads."""
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
