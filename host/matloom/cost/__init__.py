@@ -1,4 +1,4 @@
-"""Cycle costs: estimates for tiles, and a simulation of the units for command buffers."""
+"""Predicts cycles: estimates for tiles, and a simulation of the units for command buffers."""
 
 from matloom.cost.arithmetic import ArithmeticTimeline
 from matloom.cost.estimates import exec_cycles, step_cycles, vector_cycles

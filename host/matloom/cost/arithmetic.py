@@ -1,4 +1,4 @@
-"""Timeline of EXEC and POST while a program is being emitted."""
+"""Timeline of EXEC and POST, kept while instructions are being emitted."""
 
 from math import inf
 
@@ -55,7 +55,7 @@ class ArithmeticTimeline:
         self._seen = len(instructions)
 
     def post_has_read(self, half: int) -> bool:
-        """Return whether POST has read a half by the time an EXEC that starts now writes to it.
+        """Return whether POST has finished reading a half when the next EXEC starts to write to it.
 
         `half` is the index, 0 or 1, of the half of the accumulators.
         """

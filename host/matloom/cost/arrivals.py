@@ -1,4 +1,4 @@
-"""Arrival times of commands and of LOAD data on the bus that they share."""
+"""Times at which commands, and the data of LOADs, arrive over the bus that they share."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -13,7 +13,7 @@ LONGEST_BURST = READ_AHEAD // 2
 
 @lru_cache
 def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
-    """Return the arrival time of each byte of a burst, relative to its start."""
+    """Return the cycle in which each byte of a burst arrives, counted from the burst's start."""
     return [(place + 1) / bus_bytes * beat_cycles - beat_cycles + 1 for place in range(size)]
 
 
@@ -63,7 +63,7 @@ class Commands:
 
 
 class Loads:
-    """Arrival times of the beats of LOADs.
+    """Cycles in which the data of LOADs arrive over the bus, beat by beat.
 
     Members
     -------
@@ -85,7 +85,10 @@ class Loads:
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
-        """Add the beats of the next LOAD; `more` is the delay from its last beat to completion."""
+        """Add the next LOAD, whose beats arrive from `start` to `end`.
+
+        `more` is the number of cycles from its last beat to its completion.
+        """
         self.starts.append(start)
         self.ends.append(end)
         self._between.append(0)
@@ -93,14 +96,14 @@ class Loads:
         self.free = end
 
     def skip(self) -> None:
-        """Add a LOAD that is skipped: it has no beats, and is complete in cycle 0."""
+        """Add a LOAD that is not executed: it has no beats, and is complete in cycle 0."""
         self.starts.append(self.starts[-1] if self.starts else 0)
         self.ends.append(self.ends[-1] if self.ends else 0)
         self._between.append(0)
         self.done.append(0)
 
     def cycles_outstanding(self, time: int) -> float:
-        """Return the cycles from `time` until all beats requested by then have arrived.
+        """Return the cycles from `time` until all data requested by then have arrived.
 
         The result is 0 or negative if none are outstanding.
         """
@@ -109,7 +112,10 @@ class Loads:
         return min(self._machine.outstanding_read_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def insert_commands(self, time: int, beats: int) -> None:
-        """Insert commands for `beats` cycles from `time` on, and delay the later beats of LOADs."""
+        """Reserve the bus for commands, and delay the later beats of LOADs.
+
+        The commands take `beats` cycles from `time` on.
+        """
         at = len(self.ends) - 1
         while at >= 0 and self.ends[at] > time:
             whole = self.starts[at] >= time

@@ -1,4 +1,4 @@
-"""Scratchpad banks that an instruction reads and writes, and how often."""
+"""Finds the scratchpad banks that an instruction reads and writes, and how often."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ Parts = tuple[tuple[int, float], ...]
 
 
 class AccessStream(NamedTuple):
-    """Accesses of an instruction to a range of addresses, bank after bank.
+    """Accesses of an instruction to a range of addresses, in the order of the banks.
 
     Members
     -------
@@ -35,7 +35,7 @@ NOTHING = AccessStream()
 
 
 class BankUse(NamedTuple):
-    """Accesses of an instruction to the banks.
+    """Accesses of an instruction to the banks of the scratchpad.
 
     Members
     -------
@@ -56,7 +56,10 @@ class BankUse(NamedTuple):
 
 
 def _bank_shares(start: int, end: int, bank_bytes: int) -> Parts:
-    """Return the banks of the bytes from `start` to `end` (exclusive), with their shares."""
+    """Return the banks of a range of bytes, each with its fraction of the range.
+
+    The bytes are those from `start` to `end` (exclusive).
+    """
     first, last = start // bank_bytes, (end - 1) // bank_bytes
     if first >= last:
         return ((first, 1.0),)
@@ -68,7 +71,10 @@ def _bank_shares(start: int, end: int, bank_bytes: int) -> Parts:
 
 
 def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
-    """Return the bank accesses of an instruction; an EXEC or POST streams for `cycles`."""
+    """Return the accesses of an instruction to scratchpad banks.
+
+    `cycles` is how long an EXEC or POST streams.
+    """
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
         return _exec_use(values, machine, cycles)

@@ -1,4 +1,4 @@
-"""Waits of units for each other at scratchpad banks.
+"""Simulates how units wait for each other at the banks of the scratchpad.
 
 A bank serves one read and one write per cycle; EXEC has priority over POST, and POST over STORE and
 LOAD. If POST and STORE share a gather, STORE waits for POST at any bank, even while POST itself
@@ -40,7 +40,7 @@ def _advance(
 
 @dataclass(slots=True)
 class _Accesses:
-    """Intervals in which a unit uses banks, in ascending order, with accesses per cycle by bank."""
+    """Accesses of one unit: ascending intervals of cycles, each with accesses per cycle by bank."""
 
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Accesses:
         del self.begins[count:], self.ends[count:], self.shares[count:]
 
     def first_after(self, time: float) -> int:
-        """Return the index of the first interval that ends after `time`; their count if none."""
+        """Return the index of the first interval that ends after `time`, or how many there are."""
         ends, number = self.ends, len(self.ends)
         # Search backwards: only a few intervals end so late.
         while number and ends[number - 1] > time:
@@ -65,7 +65,7 @@ class _Accesses:
         return number
 
     def delay(self, time: float, work: float, use: AccessStream) -> float:
-        """Return when `work` cycles of accesses from `time` on end if those here have priority."""
+        """Return when `work` cycles of accesses from `time` on end if they yield to this unit's."""
         begins, ends, number = self.begins, self.ends, self.first_after(time)
         for bank, share in use.parts:
             left = share * work
@@ -94,7 +94,7 @@ class _Accesses:
 
 @dataclass(slots=True)
 class _RunningInstruction:
-    """The last instruction that a unit started.
+    """The last instruction that a unit has started, which may still be running.
 
     Members
     -------
@@ -119,7 +119,7 @@ class _RunningInstruction:
 def _end_of_accesses(
     time: float, work: float, use: AccessStream, others: Iterable[_Accesses]
 ) -> float:
-    """Return when `work` cycles of accesses from `time` on end if all `others` have priority."""
+    """Return when `work` cycles of accesses from `time` on end if they yield to all `others`."""
     # Most intervals end earlier, so only the last few matter.
     waited = [each for each in others if each.ends and each.ends[-1] > time]
     if len(waited) == 1:
@@ -148,7 +148,7 @@ def _end_of_accesses(
 
 
 class BankWaits:
-    """End times of instructions that may wait at banks.
+    """Cycles in which instructions end, with their waits at the banks of the scratchpad.
 
     Instructions must be added in the order in which they start. Then an instruction can delay only
     those still running, and nothing that depends on their ends has started.
@@ -158,7 +158,7 @@ class BankWaits:
     last:
         The last instruction that each unit, except LOAD, started.
     changed_units:
-        Units whose `last` is new, or ends later than before; the reader of `last` clears the list.
+        Units whose `last` is new, or ends later; the reader of `last` clears the list.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
@@ -205,7 +205,7 @@ class BankWaits:
         return self._delay_post(start)
 
     def fetch(self, time: int, post: Timing) -> int:
-        """Return when the next POST has its first parameters, fetched from `time` on or later."""
+        """Return when the next POST has its first parameters, if it fetches them from `time` on."""
         begin = max(time, self._ready)
         self._fetched = self._exec_reads.delay(begin, post.param_reads, post.params)
         if self._shares_gather:
@@ -216,14 +216,14 @@ class BankWaits:
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
-        """Return when the beats of LOAD `number`, from `start` on, end behind POST's writes."""
+        """Return when the beats of LOAD `number` end if they begin at `start` and yield to POST."""
         timing, work = self._load_costs[number]
         if timing is None or not self._writes.uses(start, timing.banks):
             return start + work
         return round(self._writes.delay(start, work, timing.moved))
 
     def _add_post(self, post: _RunningInstruction) -> None:
-        """Add the accesses of a POST as if it never waited; each write follows its read."""
+        """Add the accesses that a POST makes if it never waits; each write follows its read."""
         timing = post.timing
         way = post.work - timing.cycles
         self._post_reads.append(post.start, post.end - way, timing.reads)
@@ -239,7 +239,7 @@ class BankWaits:
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
-        """Delay a running POST by EXEC, and the STORE by both; return whether a LOAD is delayed."""
+        """Delay a running POST by EXEC, and STORE by both; return whether a LOAD is delayed."""
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end
@@ -287,7 +287,7 @@ class BankWaits:
         return max(post.end, round(streamed) + post.work - timing.cycles)
 
     def _delay_store(self, time: float) -> None:
-        """Delay the STORE that runs at `time` by reads of EXEC and POST."""
+        """Delay the STORE that runs at `time` by the reads of EXEC and POST."""
         store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return

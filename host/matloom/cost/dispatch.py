@@ -1,4 +1,4 @@
-"""Instructions as the prediction dispatches them: costs, units, sizes and waits."""
+"""Instructions in the form in which `predict` dispatches them: costs, units, sizes and waits."""
 
 from collections.abc import Iterable, Iterator
 

@@ -31,7 +31,7 @@ def exec_cycles(
 
 
 def vector_cycles(results: int, passes: int, config: Config) -> int:
-    """Return an estimate of the cycles that POSTs on tensors add to a schedule.
+    """Return an estimate of the cycles that element-wise POSTs add to a schedule.
 
     Three quarters of their work are assumed to overlap with the array.
 

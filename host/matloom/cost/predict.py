@@ -51,7 +51,7 @@ _Queued = tuple[Timing | None, int, Waits]
 
 
 class EngineSimulation:
-    """Simulation of the units; time advances with each instruction that starts.
+    """Simulation of the engine's units and queues; time advances as instructions start.
 
     Of all queue heads, the one that can start first starts next, as `BankWaits` requires. Units are
     indices into `UNITS` for speed, because this runs for every instruction of every candidate.
@@ -126,7 +126,10 @@ class EngineSimulation:
             unit, start = self._next()
 
     def _next(self) -> tuple[int, int]:
-        """Return the unit whose head can start first, and when; (-1, `_NEVER`) if there is none."""
+        """Return the unit whose queue head can start first, and the cycle when it can.
+
+        Return (-1, `_NEVER`) if no head can start.
+        """
         best, first, free = -1, _NEVER, self._free
         if self._ready[_POST] is None:
             # POST first: its fetch of parameters may delay the running STORE, and what awaits it.
@@ -143,7 +146,7 @@ class EngineSimulation:
         return best, first
 
     def _ready_at(self, unit: int) -> int:
-        """Return when the waits of a queue's head are met.
+        """Return the cycle in which the waits of the instruction at a queue's head are met.
 
         The result is `_NEVER` if that is still unknown or the queue is empty.
         """
@@ -168,7 +171,7 @@ class EngineSimulation:
         return ready
 
     def _next_dispatch(self) -> int:
-        """Return when the next instruction is dispatched.
+        """Return the cycle in which the next instruction is put into its queue.
 
         The result is `_NEVER` if none is left or its queue is full.
         """
@@ -206,7 +209,7 @@ class EngineSimulation:
         return heads
 
     def _begin(self, unit: int, start: int) -> None:
-        """Start the head of a unit's queue at `start`."""
+        """Start the instruction at the head of a unit's queue in cycle `start`."""
         timing = self._queues[unit].popleft()[0]
         self._ready[unit] = None
         if unit == _LOAD:

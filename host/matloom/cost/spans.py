@@ -13,7 +13,7 @@ from matloom.cost.timing import HANDOVER, shared_timings
 
 
 class Cause(enum.Enum):
-    """Last wait of an instruction before it started.
+    """Reason for which an instruction did not start earlier: its last wait.
 
     DISPATCH: its entry into the queue; BUSY: the previous instruction of its unit; OPERANDS: an
     instruction that its wait fields name; PARAMETERS: the read of a POST's parameters; COMMANDS:
@@ -29,7 +29,7 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """An instruction on its unit, in cycles after the doorbell.
+    """Time that an instruction spends in its unit, in cycles after the doorbell.
 
     Members
     -------

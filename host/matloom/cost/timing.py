@@ -1,4 +1,4 @@
-"""Costs of single instructions, cached so that those of equal instructions are computed once."""
+"""Costs of single instructions; a cache computes those of equal instructions once."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -53,7 +53,7 @@ _FIELDS = {
 
 
 class Timing(NamedTuple):
-    """Cost and accesses of an instruction, independent of when it starts.
+    """Cycles and memory accesses of an instruction, independent of when it starts.
 
     Members
     -------
@@ -169,7 +169,10 @@ class Timings:
 
 @lru_cache(maxsize=1)
 def shared_timings(machine: Machine) -> Timings:
-    """Return the cache of a machine's costs; calls share it until one names another machine."""
+    """Return the shared cache of instruction costs for a machine.
+
+    The cache is kept until a call names another machine.
+    """
     return Timings(machine)
 
 

@@ -1,4 +1,4 @@
-"""Assigns accumulator entries to tiles, alternating between the two halves."""
+"""Assigns accumulator entries to tiles, alternating between both halves of the accumulators."""
 
 from matloom.arch.machine import Machine
 from matloom.cost import ArithmeticTimeline
@@ -60,7 +60,10 @@ class Accumulators:
         return self._entry
 
     def _entry_of_shared_sums(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first entry of a tile of stages that share sums; the last tile frees them."""
+        """Return the first entry for a tile whose sums several stages make.
+
+        Its last stage frees it.
+        """
         if self._kept is None:
             self._kept = 1 - self.half
         half, entry = self._kept, tile.first_block * tile.positions
@@ -71,7 +74,7 @@ class Accumulators:
         return half * stage.entries(self._config) + entry
 
     def _lets_post_read(self, tile: ArrayTile) -> bool:
-        """Return whether POST can read a half of the accumulators while `tile` runs in it."""
+        """Return whether POST can read from the accumulators' half in which `tile` runs."""
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:
             return True

@@ -1,4 +1,4 @@
-"""Addresses of weights and parameters within chunks in the scratchpad."""
+"""Finds scratchpad addresses of weights and parameters within their chunks."""
 
 from matloom.schedule.commands.shared_tails import end_of_whole_steps
 from matloom.schedule.plan import Plan

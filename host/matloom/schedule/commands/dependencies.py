@@ -1,4 +1,4 @@
-"""Waits between units, derived from the memory that each instruction reads and writes."""
+"""Adds waits between units, derived from the memory that each instruction reads and writes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def _units_accessing(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
 
 
 class _Accesses:
-    """Last instruction of each unit that wrote, and that read, each line of a memory.
+    """For each line of a memory, the last instruction of each unit that wrote or read it.
 
     The rows of `last` are the units that can write, then the units that can read. All bytes of a
     line have been accessed together so far, except in external memory.
@@ -65,9 +65,9 @@ class _Accesses:
         self.last = np.full((len(self._units), -(-size // line)), _NO_ACCESS, np.int32)
 
     def shorten_lines(self, part: StridedRange) -> bool:
-        """Shorten lines if a part of the memory does not consist of whole ones.
+        """Shorten the lines of a memory until a part of it consists of whole lines.
 
-        Return whether lines were shortened, so that earlier views of `last` are out of date.
+        Return whether they were shortened, so that earlier views of `last` are out of date.
         """
         line = gcd(self.line, part.start, part.run, *part.steps)
         if line == self.line:
@@ -83,7 +83,10 @@ class _Accesses:
         return StridedRange(part.start // line, part.run // line, part.counts, steps)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
-        """Return a view of the last accesses to some lines; NumPy raises if they do not exist."""
+        """Return a view of the last accesses to some lines.
+
+        NumPy raises if the lines do not exist.
+        """
         if not lines.counts and 0 <= lines.start <= lines.end <= self.last.shape[1]:
             return self.last[:, lines.start : lines.end]
         unit, line = self.last.strides
@@ -96,7 +99,7 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> _TouchedLines:
-        """Return the earlier accesses to lines that a new access of a unit must follow.
+        """Return the earlier accesses to lines that a unit's new access must wait for.
 
         The result includes a function that records the new access; `write` says that it writes.
         """
@@ -107,7 +110,10 @@ class _Accesses:
 
 @dataclass(frozen=True)
 class _Extents:
-    """Extents of an opcode; `known` caches those that apply, by the values of `fields`."""
+    """Address ranges (extents) that an opcode may access, and those that apply to given fields.
+
+    `known` caches the latter, by the values of `fields`.
+    """
 
     every: tuple[Extent, ...]
     fields: tuple[str, ...]
@@ -278,5 +284,5 @@ class DependencyTracker:
         return tuple(found)
 
     def end(self) -> None:
-        """Append END."""
+        """Append the instruction END."""
         self.instructions.append(Instruction(Opcode.END, {}))

@@ -29,7 +29,7 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 
 class _Emitter:
-    """Emits the instructions of slots, given the external addresses of tensors and chunks."""
+    """Emits the instructions of tiles, given the external addresses of tensors and chunks."""
 
     def __init__(
         self,
@@ -53,13 +53,16 @@ class _Emitter:
         self._open: tuple[int, Callable[[], None]] | None = None
 
     def load(self, load: Load) -> None:
-        """Emit a LOAD; before it, emit pending results if it affects the bytes that they use."""
+        """Emit a LOAD.
+
+        If it affects bytes that pending results use, emit these results before it.
+        """
         if self._open is not None and affects_results(self.segment, self.plan, load, self._open[0]):
             self.finish()
         self.loads.append(load)
 
     def finish(self) -> None:
-        """Emit the pending results of the previous tile, if any."""
+        """Emit the results of the last tile if they are still pending."""
         if self._open is not None:
             _number, emit = self._open
             self._open = None
@@ -95,7 +98,7 @@ class _Emitter:
             self.stores.append(slot_index, slot, timestamp)
 
     def _input(self, slot_index: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
-        """Return the fields of EXEC that locate the input, relative to the rows of the tile."""
+        """Return the fields of EXEC that locate its input, for a tile."""
         name, layout = stage.inputs[0], stage.input_layout
         row_bytes, left = layout.row_bytes, 0
         fields = exec_fields(stage, tile, self.config)
@@ -158,7 +161,7 @@ class _Emitter:
     def _emit_limited(
         self, number: int, stage: ArrayStage, tile: ArrayTile, slot: Slot
     ) -> Callable[[], None]:
-        """Emit a tile whose EXEC keeps the larger of its sums and of an input, scaled by POST.
+        """Emit a tile whose EXEC keeps the larger of its sums and a second input, scaled by POST.
 
         Return a function that emits its results and STOREs.
         """

@@ -1,4 +1,4 @@
-"""The EXECs of a tile of the array: a single one, or several parts of its sums."""
+"""Fields of the EXECs of a tile: a single one, or several parts of its sums."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from matloom.select.two_parts import TwoPartWeights
 def executes(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, fields: Fields, config: Config
 ) -> Iterator[Fields]:
-    """Yield the fields of the EXECs that compute the tile of a slot.
+    """Yield the fields of the EXECs that compute the tile of slot `number`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Instructions of a tile whose sums are compared with its input, scaled by POST."""
+"""Instructions of a tile whose EXEC keeps the larger of its sums and an input scaled by POST."""
 
 from matloom.schedule.plan import Load, Plan
 from matloom.schedule.segment import Segment
@@ -8,10 +8,10 @@ from matloom.select.stage import ArrayStage
 
 
 def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int) -> Fields:
-    """Return the fields of the POST that sets the accumulators to the input of an EXEC.
+    """Return the fields of the POST that writes scaled input to the accumulators before an EXEC.
 
-    The result is the limit with which EXEC compares its sums; `params` is the address of the
-    parameters that scale it.
+    The EXEC keeps the larger of this limit and its sums. `params` is the address of the parameters
+    that scale the input.
     """
     first = execute["first_row"] * execute["input_pitch"] + execute["first_byte"]
     return {
@@ -29,7 +29,7 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
 
 
 def affects_results(segment: Segment, plan: Plan, load: Load, slot_index: int) -> bool:
-    """Return whether a LOAD overwrites what the results of a slot use, or reads them."""
+    """Return whether a LOAD overwrites bytes that a slot's results use, or reads the results."""
     stage = plan.slots[slot_index].stage
     if load.what[:2] == ("tensor", segment.stages[stage].output):
         return True

@@ -1,4 +1,4 @@
-"""EXECs of a product of two computed tensors, with those that correct for zero points."""
+"""EXECs of a product of two computed tensors, with others that correct for zero points."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _Fields = dict[str, int]
 def product_executes(
     stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int, config: Config
 ) -> Iterator[_Fields]:
-    """Yield the fields of a tile's EXECs.
+    """Yield the fields of all EXECs of a tile of a product.
 
     Parameters
     ----------
@@ -57,7 +57,10 @@ def _read_one_row(address: int, row_bytes: int, first_byte: int) -> _Fields:
 def _select_rows(
     stage: ArrayStage, tile: ArrayTile, fields: _Fields, constants: int
 ) -> Iterator[_Fields]:
-    """Yield the fields of the EXECs that sum the rows of a tensor that constants select."""
+    """Yield the fields of EXECs that add up selected rows of a tensor, one for each selection.
+
+    The constants that select them are at address `constants`.
+    """
     assert stage.computed is not None
     vector, width = fields["x_step"], fields["x_step"] * stage.grid.width
     for number, each in enumerate(stage.computed.selections):

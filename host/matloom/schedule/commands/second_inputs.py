@@ -14,7 +14,7 @@ from matloom.select.stage import ArrayStage
 def second_input(
     plan: Plan, slot_index: int, stage: ArrayStage, part: ArrayTile, entry: int
 ) -> Fields:
-    """Return the fields of the POST that adds the second input to the sums of a part of a tile.
+    """Return the fields of the POST that adds the second input to the sums of some rows of a tile.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def with_addend(
 
 
 def _skip_blocks(stage: ArrayStage, post: Fields, count: int) -> Fields:
-    """Return a POST of results without its first blocks."""
+    """Return a POST of results without its first `count` output blocks."""
     return {
         **post,
         "oc_blocks": post["oc_blocks"] - count,
@@ -101,7 +101,7 @@ def _skip_blocks(stage: ArrayStage, post: Fields, count: int) -> Fields:
 
 
 def _sum_posts(stage: ArrayStage, post: Fields, other: Fields) -> Iterator[Fields]:
-    """Yield the POSTs that add other bytes to results.
+    """Yield the POSTs that add other bytes to results, and write the sums.
 
     `other` has the fields that locate these bytes. POST has a single field for the step between
     positions. If the other bytes have another step than the results, each position becomes a row,

@@ -1,4 +1,4 @@
-"""The part of a tile's sums for which weights of nine bits have a second part."""
+"""EXECs for weights of nine bits, which add products of the second part of each weight."""
 
 from collections.abc import Iterator
 
@@ -13,10 +13,10 @@ from matloom.select.two_parts import TwoPartWeights
 def second_parts(
     stage: ArrayStage, tile: ArrayTile, chunk: Chunk, fields: Fields, address: int, config: Config
 ) -> Iterator[tuple[ArrayTile, Fields]]:
-    """Yield the parts of a tile that add products with the second part of its weights.
+    """Yield the parts of a tile that need another EXEC, for the second part of nine-bit weights.
 
-    Each comes with the fields of an EXEC. Output blocks and steps that have no second part are left
-    out.
+    Each comes with the fields of its EXEC. Output blocks and steps that have no second part are
+    left out.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ _Fields = dict[str, int]
 
 
 def end_of_whole_steps(stage: ArrayStage, end_step: int) -> int:
-    """Return the end of the steps up to `end_step` in which each block has its own weight tile."""
+    """Return the end of the steps before `end_step` in which each block has its own weight tile."""
     weights = stage.weights
     return (
         min(end_step, weights.whole.steps) if isinstance(weights, SharedTailWeights) else end_step

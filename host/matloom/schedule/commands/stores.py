@@ -34,7 +34,7 @@ class Stores:
         return self._complete_end(slot) > self.stored[stage.output]
 
     def _complete_end(self, slot: Slot) -> int:
-        """Return the end of the bytes that are complete after a slot and are to be stored."""
+        """Return the end of the output bytes that are complete after a slot and may be stored."""
         end = self.plan.tilings[slot.stage].finished[slot.number]
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
         return end if view is None else min(end, view[1])
@@ -102,7 +102,7 @@ class Stores:
         self.order.append_fields(Opcode.STORE, fields)
 
     def _store_run(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
-        """Store bytes `start` to `end` (exclusive) of a tensor, which lie at `address` on chip.
+        """Store bytes `start` to `end` (exclusive) of a tensor; they lie at `address` on chip.
 
         The last STORE gets `timestamp`.
         """

@@ -1,4 +1,4 @@
-"""Fills a table whenever a stage needs a different one."""
+"""Fills lookup tables whenever a stage needs another one."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _USES = {
 
 
 class Tables:
-    """Appends the POSTs that fill the lookup table, and that of exponentials."""
+    """Appends the POSTs that fill lookup tables and the table of exponentials."""
 
     def __init__(self, plan: Plan, config: Config, tracker: DependencyTracker):
         self._plan, self._config, self._order = plan, config, tracker
@@ -37,7 +37,7 @@ class Tables:
         return self._use(self._plan.slots[slot_index].stage, stage, block)
 
     def is_filled(self, stage: Stage, block: int) -> bool:
-        """Return whether the tables of a block of channels are filled."""
+        """Return whether the lookup tables hold those of a stage's output block."""
         return stage.table is not None and self._held["table"] == stage.table[block].tobytes()
 
     def _use(self, index: int, stage: Stage, block: int = 0) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Emits the POSTs of element-wise tiles."""
+"""Emits the POSTs of tiles of element-wise stages."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, post_element_bytes
@@ -12,7 +12,7 @@ from matloom.select.stage import VectorStage
 
 
 class VectorPosts:
-    """Appends the POSTs of vector tiles.
+    """Appends the POSTs of element-wise tiles.
 
     Intermediate sums use the half of the accumulators that the tile before used.
     """
@@ -70,7 +70,7 @@ class VectorPosts:
     def _append_by_channel(
         self, slot_index: int, stage: VectorStage, tile: VectorTile, timestamp: int
     ) -> None:
-        """Emit the POSTs of one block of channels after another, each with its tables.
+        """Emit the POSTs of a tile whose lookup tables differ by channel, block by block.
 
         The block whose tables are filled comes first.
         """
@@ -141,7 +141,7 @@ class VectorPosts:
         return 0, shape
 
     def _blocks(self, row_bytes: int, vector: int) -> dict[str, int]:
-        """Return the fields of POST that say how many elements a row has, in vectors of bytes."""
+        """Return the fields of POST for rows of `row_bytes`, cut into vectors of `vector` bytes."""
         blocks = -(-row_bytes // vector)
         elements = (row_bytes - (blocks - 1) * vector) * self._config.columns // vector
         return {"oc_blocks": blocks, "tail": elements}
