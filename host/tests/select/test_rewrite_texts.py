@@ -265,7 +265,7 @@ def test_post_writes_maxima_of_what_a_convolution_makes():
     lines = changed(fuse_max_pooling, run)
     made = "1 x 2 x 2 x 32 bytes, i8xi8, maxima of 4 sums"
     assert [line for line in lines if line.startswith("+")] == [
-        f"+ CONV_2D_0: y = x; PooledWalk of 1 steps, 2 output blocks, {made}",
+        f"+ CONV_2D_0: y = x; PooledLoops of 1 steps, 2 output blocks, {made}",
         "+ 1 MAX_POOL_2D y: nothing",
     ]
 

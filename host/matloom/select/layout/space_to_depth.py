@@ -146,7 +146,7 @@ class PolyphaseWindow(SingleSums):
     channels: int
     pad_value: int
 
-    #: Members of a `Walk`: an output row reads the row of blocks at its place and the next one.
+    #: Members of `ExecLoops`: an output row reads the row of blocks at its place and the next one.
     weights_fixed = is_long = False
     slides = True
     steps = kernel_row_step = y_step = 1
