@@ -66,7 +66,7 @@ class OpaqueOperator:
     has_own_node: bool = False
 
 
-def _node(
+def _reference_node(
     run: Sequence[OpaqueOperator], inputs: tuple[int, ...], outputs: tuple[int, ...], file: int
 ) -> Node:
     return Node(
@@ -140,7 +140,7 @@ def merge_opaque(
                 produced += part.outputs
             outputs = [number for number in produced if number in needed[at]]
             if outputs:
-                nodes.append(_node(run, tuple(inputs), tuple(outputs), file))
+                nodes.append(_reference_node(run, tuple(inputs), tuple(outputs), file))
             run = []
         if opaque is not None:
             run.append(opaque)

@@ -16,7 +16,7 @@ def check_sizes(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Return input shapes by name, and sizes of named dimensions, checked and made int.
 
-    None becomes an empty dictionary.
+    An argument of None gives an empty dictionary.
 
     Raises
     ------
@@ -26,8 +26,11 @@ def check_sizes(
         A size is not a whole number.
     """
     return (
-        {name: _shape(name, shape) for name, shape in _items("shapes", shapes, "input")},
-        {name: _size(name, size) for name, size in _items("dims", dims, "dimension")},
+        {
+            name: _check_shape(name, shape)
+            for name, shape in _check_items("shapes", shapes, "input")
+        },
+        {name: _check_size(name, size) for name, size in _check_items("dims", dims, "dimension")},
     )
 
 
@@ -35,7 +38,7 @@ def check_sizes(
 _EXAMPLES = {"shapes": "{'image': (1, 96, 96, 3)}", "dims": "{'batch': 1}"}
 
 
-def _items(argument: str, value: Any, subject: str) -> list[tuple[Any, Any]]:
+def _check_items(argument: str, value: Any, subject: str) -> list[tuple[Any, Any]]:
     if value is None:
         return []
     if not isinstance(value, Mapping):
@@ -46,7 +49,7 @@ def _items(argument: str, value: Any, subject: str) -> list[tuple[Any, Any]]:
     return list(value.items())
 
 
-def _shape(name: str, shape: Any) -> tuple[int, ...]:
+def _check_shape(name: str, shape: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:
@@ -55,7 +58,7 @@ def _shape(name: str, shape: Any) -> tuple[int, ...]:
         ) from None
 
 
-def _size(name: str, size: Any) -> int:
+def _check_size(name: str, size: Any) -> int:
     try:
         return operator.index(size)
     except TypeError:

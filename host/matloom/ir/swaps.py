@@ -24,7 +24,10 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True, order=True)
 class Swap:
-    """Swap of the middle two of four axes, given by the lengths of all four, in elements."""
+    """Transposition of (before, high, low, inner) to (before, low, high, inner).
+
+    The four axes are given by their lengths, in elements.
+    """
 
     before: int
     high: int

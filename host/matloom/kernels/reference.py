@@ -215,6 +215,6 @@ class ReferenceRun:
 def to_declared_shape(array: Array, shape: tuple[int, ...]) -> Array:
     """Return an array in the declared shape, or unchanged if its number of elements differs.
 
-    It differs only for outputs whose shape depends on values.
+    The number differs only for outputs whose shape depends on values.
     """
     return array.reshape(shape) if array.size == np.prod(shape, dtype=np.int64) else array

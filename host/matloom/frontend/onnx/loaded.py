@@ -64,12 +64,12 @@ class LoadedNodes:
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
         for number in nodes:
             node = self._graph.node[number]
-            yield _text(node.op_type)
+            yield _encode_text(node.op_type)
             yield _pack_words(sum(map(_attribute, node.attribute)))
             yield _pack_words(len(node.input))
             for name in node.input:
-                yield self._constant(name) if name in self._values else _text(name)
-            yield _pack_words(len(node.output)) + b"".join(map(_text, node.output))
+                yield self._constant(name) if name in self._values else _encode_text(name)
+            yield _pack_words(len(node.output)) + b"".join(map(_encode_text, node.output))
 
     def _constant(self, name: str) -> bytes:
         """Return the type, shape and bytes of a constant, as the runtime hashes them."""
@@ -79,7 +79,7 @@ class LoadedNodes:
         data = numpy_helper.to_array(tensor).tobytes()
         # Names are left out: the runtime gives equal constants one name.
         head = _pack_words(tensor.data_type, len(tensor.dims), *tensor.dims)
-        return _text("") + head + _pack_words(len(data)) + data
+        return _encode_text("") + head + _pack_words(len(data)) + data
 
 
 def load_nodes(file: ModelFile) -> list[LoadedNodes]:
@@ -107,7 +107,7 @@ def _pack_words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode() + b"\0"
 
 
@@ -121,9 +121,9 @@ def _attribute(attribute: Any) -> int:
 
     default = 1 if attribute.name == "group" else 0
     if attribute.type == AttributeProto.INT and attribute.i != default:
-        return zlib.crc32(_text(attribute.name) + _pack_words(attribute.i))
+        return zlib.crc32(_encode_text(attribute.name) + _pack_words(attribute.i))
     if attribute.type == AttributeProto.INTS:
-        return zlib.crc32(_text(attribute.name) + _pack_words(*attribute.ints))
+        return zlib.crc32(_encode_text(attribute.name) + _pack_words(*attribute.ints))
     if attribute.type == AttributeProto.STRING and attribute.s not in (b"", b"NOTSET"):
-        return zlib.crc32(_text(attribute.name) + attribute.s + b"\0")
+        return zlib.crc32(_encode_text(attribute.name) + attribute.s + b"\0")
     return 0

@@ -60,13 +60,13 @@ def operand_of(
     """
     if name in model.constants:
         data = model.constant(name)
-        _check(data.dtype.name, data.ndim)
+        _require_byte_matrices(data.dtype.name, data.ndim)
         signed = as_int8(quantisation, data.dtype.name)
         return values.constant(bytes_as_int8(data), name, signed), transposed
     value = values.known.get(name)
     if value is None:
         raise Unsupported(f"has {name!r}, whose shape is known only at run time")
-    _check(value.dtype, len(value.shape))
+    _require_byte_matrices(value.dtype, len(value.shape))
     *batch, rows, columns = in_file_order(len(value.shape))
     # Moving rows of bytes is cheap, moving single bytes is not.
     last = {order[-1] for order in value.held}
@@ -75,7 +75,7 @@ def operand_of(
     return values.bytes_of(name, order, quantisation), transposed != swapped
 
 
-def _check(dtype: str, rank: int) -> None:
+def _require_byte_matrices(dtype: str, rank: int) -> None:
     if dtype not in ("int8", "uint8") or rank < MATRIX_RANK:
         raise Unsupported(f"multiplies by {dtype} of {rank} dimensions")
 

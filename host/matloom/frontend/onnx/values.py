@@ -67,7 +67,7 @@ class Values:
         return self._file_tensor(name)
 
     def opaque_output(self, name: str) -> int:
-        """Record that an opaque operator makes a value, known or not; return its tensor number."""
+        """Record that an opaque operator makes a value, even an unknown one; return its number."""
         if name in self.known:
             return self.provide(name)
         return self.numbers[name]

@@ -60,7 +60,7 @@ class OnnxFile:
         return new_name
 
     def names_by_order(self, number: int) -> dict[Order, str]:
-        """Return the names of a tensor's value, by axis order; changes to the result are kept."""
+        """Return the names of a tensor's value, by axis order; callers may add names to it."""
         return self._names.setdefault(number, {})
 
     def order_of(self, numbers: Sequence[int]) -> Order:
