@@ -51,7 +51,7 @@ def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def load_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield a line of text on each LOAD: before which slot it is issued, which slot needs it."""
+    """Yield a line of text for each LOAD: when it is issued, what it copies, when that is used."""
     for load in scheduled.plan.loads:
         yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
 

@@ -77,7 +77,7 @@ def convolution(context: Context) -> Stage:
 def _int16_convolution(
     context: Context, window: Window, filters: Array, activation: Activation
 ) -> Stage:
-    """Return the stage of an int16 convolution; both bytes of an element use the same weight."""
+    """Return the stage of an int16 convolution; both bytes of an element have the same weight."""
     _check_int16(context, filters, activation)
     limbs = _limb_count(context, filters, _MAX_INT16)
     return convolution_stage(

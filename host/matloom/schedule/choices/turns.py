@@ -48,9 +48,9 @@ def saved_cycles(
 ) -> float:
     """Return the estimated cycles that two stages save by alternating; 0 if they do not.
 
-    `turns` has the tilings of both if they alternate, `apart` the tilings if they do not. In
-    alternation, arithmetic hides the transfers of both stages; but with few rows at a time, more
-    rows are loaded twice.
+    Both arguments have the tilings of producer and reader: in `turns` they alternate, in `apart`
+    they do not. In alternation, arithmetic hides the transfers of both stages; but with few rows at
+    a time, more rows are loaded twice.
     """
     if not (turns[0].tiles_of_strip and turns[1].tiles_of_strip):
         return 0

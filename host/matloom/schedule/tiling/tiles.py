@@ -86,7 +86,7 @@ class VectorTile(NamedTuple):
 
     @property
     def first_row(self) -> int:
-        """First byte: a flat output has bytes instead of rows."""
+        """First byte of the tile: an element-wise output has bytes instead of rows."""
         return self.start
 
     @property

@@ -81,10 +81,11 @@ def _with_rescaling(
 def comparison(
     expected: Array, ratio: float, zeros: tuple[int, int], config: Config
 ) -> ByteComparison | None:
-    """Find parameters that compare a byte, rescaled exactly, with another byte; None if none do.
+    """Find parameters that compare a byte, exactly rescaled, with another byte.
 
-    A sum is ``weight * byte``, and a result ``zero + (sum + bias) * ratio / weight``. The other
-    byte has the inverse scale. Weights are tried until all results are right.
+    Return None if none are found. A sum is ``weight * byte``, and a result ``zero + (sum + bias) *
+    ratio / weight``. The other byte has the inverse scale. Weights are tried until all results are
+    right.
 
     Parameters
     ----------
