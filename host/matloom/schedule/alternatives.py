@@ -13,23 +13,10 @@ from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.turns import saved_cycles
 from matloom.schedule.cut import cut_stages
-from matloom.schedule.pipeline import emit_plan, evaluate, make_plan
-from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.pipeline import evaluate
+from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
-
-
-def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the schedule of a plan, that is, its instructions and their predicted cycles.
-
-    The buffers of a plan with many slots are first moved to separate banks, if they fit: it would
-    take too long to emit instructions for both plans and compare them.
-    """
-    params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
-    if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
-        apart = make_plan(segment, replace(params, avoid_conflicts=True), cache)
-        plan = apart if isinstance(apart, Plan) else plan
-    return emit_plan(segment, plan, cache)
 
 
 def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotFit | None:
@@ -44,6 +31,23 @@ def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotF
     if prediction.bank_waits < tuning.BANK_WAITS * prediction.cycles:
         return None
     return evaluate(current.segment, replace(params, avoid_conflicts=True), cache)
+
+
+def with_turns(params: ScheduleParams) -> ScheduleParams:
+    """Return the choices with stages that take turns."""
+    # Otherwise results of turns would find no room among buffers that LOADs fill early.
+    return replace(params, turns=True, results_first=True)
+
+
+def cycles_saved_by_turns(segment: Segment, params: ScheduleParams, cache: Cache) -> float:
+    """Return the estimated cycles that stages in turns save, compared with these choices."""
+    turned = replace(params, turns=True)
+    tilings = (pairwise(cut_stages(segment, each, cache)) for each in (turned, params))
+    return sum(
+        saved_cycles(segment, params, turns, apart)
+        for turns, apart in zip(*tilings, strict=True)
+        if turns != apart
+    )
 
 
 def try_alternating_stages(
@@ -62,19 +66,10 @@ def try_alternating_stages(
         or not current_params.spilled & segment.alternating_tensors
     ):
         return None
-    other = replace(current_params, turns=True)
-    gain = sum(
-        saved_cycles(segment, current_params, turns, apart)
-        for turns, apart in zip(
-            *(pairwise(cut_stages(segment, each, cache)) for each in (other, current_params)),
-            strict=True,
-        )
-        if turns != apart
-    )
+    gain = cycles_saved_by_turns(segment, current_params, cache)
     if gain < tuning.TURNS_GAIN * current.prediction.cycles:
         return None
-    # Otherwise results of turns would find no room among buffers that LOADs fill early.
-    return evaluate(segment, replace(params, turns=True, results_first=True), cache)
+    return evaluate(segment, with_turns(params), cache)
 
 
 def try_separate_results(

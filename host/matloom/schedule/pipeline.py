@@ -197,6 +197,19 @@ def evaluate(
     return emit_plan(segment, found, cache) if isinstance(found, Plan) else found
 
 
+def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+    """Return the schedule of a plan, that is, its instructions and their predicted cycles.
+
+    The buffers of a plan with many slots are first moved to separate banks, if they fit: it would
+    take too long to emit instructions for both plans and compare them.
+    """
+    params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
+    if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
+        apart = make_plan(segment, replace(params, avoid_conflicts=True), cache)
+        plan = apart if isinstance(apart, Plan) else plan
+    return emit_plan(segment, plan, cache)
+
+
 def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | DoesNotFit:
     """Return a plan that fits the scratchpad, or the reason why there is none.
 

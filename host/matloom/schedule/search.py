@@ -13,10 +13,10 @@ from operator import attrgetter
 
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import (
-    emit_with_separate_banks,
     try_alternating_stages,
     try_separate_banks,
     try_separate_results,
+    with_turns,
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
@@ -26,12 +26,16 @@ from matloom.schedule.choices.policies import (
     plain_params,
     random_params,
 )
-from matloom.schedule.choices.residency import weights_fit
-from matloom.schedule.choices.strips import estimated_ratio, strip_params
-from matloom.schedule.cut import cut_stages
+from matloom.schedule.clear_gains import (
+    ROWS_APART,
+    STRIPS,
+    ClearGains,
+    may_have_strips,
+    strip_choices,
+)
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import evaluate, fitting_plan
+from matloom.schedule.pipeline import emit_with_separate_banks, evaluate, fitting_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.residency import MapFunction, Residency
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
@@ -39,8 +43,6 @@ from matloom.schedule.segment import Segment
 
 #: The quantity that a search minimises.
 _CYCLES = attrgetter("prediction.cycles")
-#: Names of the alternatives of `_try_strips`.
-_APART, _STRIPS = "tiles read rows apart", "tiles share strips of rows"
 
 
 def search(
@@ -114,6 +116,10 @@ class _Decisions:
             tried=self.tried,
         )
 
+        self._clear_gains = ClearGains(
+            options=self.options, may_pin=self.may_pin, cache=self.cache, tried=self.tried
+        )
+
     def best_schedule(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule that the decisions lead to, or why none fits."""
         best, options = self._best_start(segment), self.options
@@ -124,8 +130,8 @@ class _Decisions:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
-            known = self._surely_faster_strips(segment, plan)
-            known = known or emit_with_separate_banks(segment, plan, self.cache)
+            plan = self._clear_gains.apply(segment, params, plan)
+            known = emit_with_separate_banks(segment, plan, self.cache)
         if options.tiling_seed is None and options.effort:
             known = self._faster(
                 "maps apart", known, try_separate_results(params, known, self.cache)
@@ -135,15 +141,20 @@ class _Decisions:
             return found
         if options.plain or not options.effort:
             return found
-        found = self._try_strips(segment, found)
+        found = self._try_turns(params.start, self._try_strips(segment, found))
+        before = found.segment
         for layout in LAYOUTS:
             found = self._try_layout(params.start, found, layout)
         found = self._residency.keep_part_of_weights(found)
-        start = self._first_params(found.segment, params.start)
-        found = self._faster(
-            "stages in turns", found, try_alternating_stages(start, found, self.cache)
-        )
+        if found.segment is not before:
+            found = self._try_turns(params.start, found)
         return self._faster("banks apart", found, try_separate_banks(found, self.cache))
+
+    def _try_turns(self, candidate: Candidate, current: Scheduled) -> Scheduled:
+        """Return the faster of a schedule and one in which stages take turns."""
+        start = self._first_params(current.segment, candidate)
+        other = try_alternating_stages(start, current, self.cache)
+        return self._faster("stages in turns", current, other)
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -192,58 +203,24 @@ class _Decisions:
         plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
         return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
 
-    def _strip_choices(
-        self, segment: Segment, params: ScheduleParams
-    ) -> tuple[ScheduleParams, float]:
-        """Return choices with strips of rows, and their estimated cycles as a multiple of now."""
-        other_way = strip_params(segment, params)
-        tilings = (cut_stages(segment, each, self.cache) for each in (params, other_way))
-        return other_way, estimated_ratio(segment, params.spilled, *tilings)
-
-    def _may_have_strips(self, params: ScheduleParams) -> bool:
-        """Return whether tiles could share strips: ranges of rows of a spilled tensor."""
-        fixed = params.strips or params.keeps_weights or self.options.tiling_seed is not None
-        return bool(params.spilled) and not fixed
-
-    def _surely_faster_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
-        """Return the schedule with strips of rows if it is estimated to be clearly faster.
-
-        Return None otherwise, and if weights could stay on chip instead.
-        """
-        usual = self.options.effort == 1 and not self.options.plain
-        stays = self.may_pin and self.options.resident is not False
-        stays = stays and weights_fit(plan, segment.config)
-        if stays or not (usual and self._may_have_strips(plan.params)):
-            return None
-        other_way, share = self._strip_choices(segment, plan.params)
-        if share > tuning.STRIPS_SURE:
-            return None
-        found = fitting_plan(segment, other_way, self.cache)
-        if isinstance(found, DoesNotFit):
-            return None
-        other = emit_with_separate_banks(segment, found, self.cache)
-        self._note("memory", _APART, None, "estimated to be slower")
-        self._note("memory", _STRIPS, other.cycles_of_calls, "chosen")
-        return other
-
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return a schedule whose tiles share strips of rows of spilled tensors, if it is faster.
 
         Otherwise return `current`.
         """
-        if not self._may_have_strips(current.plan.params):
+        if not may_have_strips(current.plan.params, self.options):
             return current
-        other_way, share = self._strip_choices(segment, current.plan.params)
+        other_way, share = strip_choices(segment, current.plan.params, self.cache)
         if self.options.effort <= 1 and share > tuning.STRIPS_FASTER:
-            self._note("memory", _STRIPS, None, "estimated to gain too little")
+            self._note("memory", STRIPS, None, "estimated to gain too little")
             return current
         other = self._try_residency(segment, other_way, None)
         if isinstance(other, DoesNotFit):
-            self._note("memory", _STRIPS, None, other.reason)
+            self._note("memory", STRIPS, None, other.reason)
             return current
         better = other.cycles_of_calls < current.cycles_of_calls
-        self._note("memory", _APART, current.cycles_of_calls, "slower" if better else "chosen")
-        self._note("memory", _STRIPS, other.cycles_of_calls, "chosen" if better else "not faster")
+        self._note("memory", ROWS_APART, current.cycles_of_calls, "slower" if better else "chosen")
+        self._note("memory", STRIPS, other.cycles_of_calls, "chosen" if better else "not faster")
         return other if better else current
 
     def _faster(
@@ -265,11 +242,12 @@ class _Decisions:
         segment = layout.make(current.segment, None if random else layout.choice(current))
         if segment is None:
             return current
-        # Candidates inside this one concern only its own weights.
-        other = self._try_residency(segment, self._first_params(segment, candidate), None)
-        if isinstance(other, DoesNotFit):
-            self._note("layout", layout.name, None, other.reason)
+        made = self._schedule_like(current, segment, self._first_params(segment, candidate))
+        if isinstance(made, DoesNotFit):
+            self._note("layout", layout.name, None, made.reason)
             return current
+        # Candidates inside this one concern only its own weights.
+        other = self._residency.keep_all_weights(made)
         better = random or other.cycles_of_calls < current.cycles_of_calls
         plain = "slower" if better else "chosen"
         self._note("layout", layout.without, current.cycles_of_calls, plain)
@@ -277,6 +255,19 @@ class _Decisions:
             "layout", layout.name, other.cycles_of_calls, "chosen" if better else "not faster"
         )
         return other if better else current
+
+    def _schedule_like(
+        self, current: Scheduled, segment: Segment, params: ScheduleParams
+    ) -> Scheduled | DoesNotFit:
+        """Return the schedule of another segment, with turns and banks chosen as in `current`."""
+        if current.plan.params.turns:
+            params = with_turns(params)
+        if not current.plan.params.avoid_conflicts:
+            return evaluate(segment, params, self.cache)
+        plan = fitting_plan(segment, params, self.cache)
+        if isinstance(plan, DoesNotFit):
+            return plan
+        return emit_with_separate_banks(segment, plan, self.cache)
 
     def _try_residency(
         self, segment: Segment, params: ScheduleParams, known: Scheduled | None

@@ -87,6 +87,7 @@ PART_RATIO = 0.66
 PARTS = 4
 STRIPS_FASTER = 0.98
 TURNS_GAIN = 0.05
+TURNS_SURE = 0.15
 GROUPS_GAIN = 0.02
 STRIPS_SURE = 0.95
 BANK_WAITS = 0.06
@@ -384,6 +385,11 @@ TABLE: dict[str, TuningConstant] = {
         "as the first plan.",
         chosen="decision 0062: networks that gain are estimated at 0.06 and 0.20, one that does "
         "not at 0.04",
+    ),
+    "TURNS_SURE": TuningConstant(
+        unit="of the estimated cycles",
+        reason="The same, from which only the schedule with turns is made.",
+        chosen="decision 0062: palm_detection_256 at reference is estimated at 0.48 and gains 0.13",
     ),
     "GROUPS_GAIN": TuningConstant(
         unit="of the predicted cycles",

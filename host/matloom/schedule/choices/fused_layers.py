@@ -5,7 +5,7 @@ the layers around it are fused, a few rows at a time, the map never leaves the c
 rounds read are made twice (M. Alwani et al., "Fused-Layer CNN Accelerators", MICRO 2016).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -71,12 +71,26 @@ def maps_to_fuse(scheduled: Scheduled, private: Collection[str]) -> frozenset[st
         rounds = _rounds(chain, segment.config)
         if not rounds or maps.isdisjoint(scheduled.plan.params.spilled):
             continue
-        parts = [part for each in rounds for part in each]
-        after = sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
         before = _duration(segment, first, first + len(chain), scheduled)
-        if after < tuning.FUSED_FASTER * before:
+        if _fused_cycles(rounds, scheduled) < tuning.FUSED_FASTER * before:
             found |= maps
     return frozenset(found)
+
+
+def _fused_cycles(rounds: Iterable[Sequence[ArrayStage]], scheduled: Scheduled) -> float:
+    """Return the estimated cycles of fused layers: of arithmetic or LOADs, whichever is longer."""
+    segment = scheduled.segment
+    outside = scheduled.plan.params.spilled | segment.sources.keys()
+    cycles = loaded = 0
+    for parts in rounds:
+        cycles += sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
+        if parts[0].inputs[0] in outside:
+            first, end = _rows_read(parts[0], (0, parts[0].grid.rows))
+            loaded += (end - first) * parts[0].input_layout.row_bytes
+        loaded += sum(
+            part.grid.rows * part.grid.row_bytes for part in parts if part.addend in outside
+        )
+    return max(cycles, segment.machine.transfer_cycles(loaded))
 
 
 def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> int:

@@ -9,6 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.machine import Machine
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import waits_for_weights
+from matloom.schedule.choices.strips import busy_cycles
 from matloom.schedule.params import FirstTiles, LastTiles, TilingParams, WeightsLifetime
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -22,6 +23,13 @@ def weights_fit(plan: Plan, config: Config) -> bool:
         return False
     sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
     return sum(sizes) <= config.spad_bytes
+
+
+def residency_may_pay(segment: Segment, plan: Plan) -> bool:
+    """Return whether later calls might become faster enough if they did not load the weights."""
+    weights = sum(sum(tiling.chunk_bytes) for tiling in plan.tilings)
+    busy = busy_cycles(segment, plan.params.spilled, plan.tilings)
+    return segment.machine.transfer_cycles(weights) > (1 - tuning.LATER_CALLS_FASTER) * busy
 
 
 def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, ...]:

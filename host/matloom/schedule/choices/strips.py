@@ -41,10 +41,10 @@ def estimated_ratio(
 
     Tiles in `stripped` share strips of rows of the `spilled` tensors.
     """
-    return _busy_cycles(segment, spilled, stripped) / _busy_cycles(segment, spilled, plain)
+    return busy_cycles(segment, spilled, stripped) / busy_cycles(segment, spilled, plain)
 
 
-def _busy_cycles(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
+def busy_cycles(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
     """Return the cycles for which stages keep the array or the bus busy, whichever is longer.
 
     The maximum is taken for each stage. Only loads of `spilled` tensors count for the bus.

@@ -7,7 +7,9 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Padding
-from matloom.schedule import tuning
+from matloom.schedule import search, tuning
+from matloom.schedule.choices.fused_layers import maps_to_fuse
+from matloom.schedule.choices.layouts import LAYOUTS
 from support.chain import Chain, exact_programs
 from support.instructions import stored
 
@@ -87,3 +89,24 @@ def test_a_dense_layer_makes_one_row_of_all_positions():
     """What reads its map finds other rows, so that the two are not fused."""
     graph = Chain((1, 18, 22, 32)).dense(4).convolve(8, 5, 3).graph()
     exact_programs(graph, SMALL, (None, 1, 2))
+
+
+@pytest.mark.parametrize("bus_bits", [256, 32])
+def test_layers_that_load_longer_than_they_compute_are_not_fused(bus_bits, monkeypatch):
+    """Fused layers gain nothing over layers in turns if the bus is busy with their other maps.
+
+    The depthwise layer loads a map, which the pointwise layer adds.
+    """
+    found = []
+
+    def note(scheduled, private):
+        found.append(maps_to_fuse(scheduled, private))
+        return frozenset()
+
+    fused = replace(LAYOUTS[0], choose=note)
+    monkeypatch.setattr(search, "LAYOUTS", (fused, *LAYOUTS[1:]))
+    made = Chain((1, 80, 64, 8), seed=1).convolve(32)
+    made = made.halve(stride=(1, 1)).convolve(32).add(2).convolve(8)
+    config = replace(PRESETS["reference"], spad_bytes=131072, spad_banks=4, bus_bits=bus_bits)
+    compile_network(made.graph(), config, CompileOptions(), check="none")
+    assert [bool(maps) for maps in found] == [bus_bits == 256]

@@ -6,7 +6,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.schedule import search, tuning
+from matloom.schedule import clear_gains, tuning
 from support.chain import Chain, exact_programs
 from support.instructions import loaded
 
@@ -29,11 +29,12 @@ def test_strips_are_exact_and_save_reads(monkeypatch):
     """
     graph = chain()
     monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
-    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 1)
+    monkeypatch.setattr(tuning, "TURNS_SURE", 1e9)
+    monkeypatch.setattr(clear_gains, "estimated_ratio", lambda *_arguments: 1)
     plain = compile_network(graph, SMALL, CompileOptions())
-    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 0.97)
+    monkeypatch.setattr(clear_gains, "estimated_ratio", lambda *_arguments: 0.97)
     (found,) = exact_programs(graph, SMALL, (None,))
-    monkeypatch.setattr(search, "estimated_ratio", lambda *_arguments: 0.9)
+    monkeypatch.setattr(clear_gains, "estimated_ratio", lambda *_arguments: 0.9)
     sure = compile_network(graph, SMALL, CompileOptions(), check="none")
     assert sure.predicted_cycles == found.predicted_cycles
     # The depthwise layer reads its map, and so does the last layer.

@@ -7,7 +7,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import CompileOptions, compile_network
-from matloom.schedule import tuning
+from matloom.schedule import pipeline, tuning
 from matloom.schedule.choices import policies
 from support.chain import Chain, exact_programs
 from support.instructions import loaded, stored
@@ -35,11 +35,16 @@ def residual():
     return network.halve(stride=(1, 1)).convolve(32).add(2).convolve(8).graph()
 
 
-def test_a_map_between_two_layers_in_turns_stays_on_chip(monkeypatch):
+def without_turns(graph):
+    """Return the program of a graph if no gain is large enough for stages in turns."""
+    with tuning.override({"TURNS_GAIN": 1e9, "TURNS_SURE": 1e9}):
+        return compile_network(graph, SMALL, CompileOptions())
+
+
+def test_a_map_between_two_layers_in_turns_stays_on_chip():
     graph = pair()
     (turns,) = exact_programs(graph, SMALL, (None,))
-    monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
-    apart = compile_network(graph, SMALL, CompileOptions())
+    apart = without_turns(graph)
     assert stored(apart) == 2 * MAP
     assert stored(turns) == MAP
     # The first and last rows of a turn are read twice.
@@ -47,16 +52,35 @@ def test_a_map_between_two_layers_in_turns_stays_on_chip(monkeypatch):
     assert turns.predicted_cycles < 0.9 * apart.predicted_cycles
 
 
-def test_what_both_layers_read_is_loaded_once(monkeypatch):
+def test_what_both_layers_read_is_loaded_once():
     graph = residual()
     (turns,) = exact_programs(graph, SMALL, (None,))
-    monkeypatch.setattr(tuning, "TURNS_GAIN", 1)
-    apart = compile_network(graph, SMALL, CompileOptions())
+    apart = without_turns(graph)
     # The last layer reads the sum.
     size = 80 * 64 * 32
     assert loaded(turns) <= 2.5 * size
     assert loaded(apart) >= 4 * size
     assert turns.predicted_cycles < apart.predicted_cycles
+
+
+def test_a_clear_gain_is_not_compared(monkeypatch):
+    """Only the schedule with turns is emitted if the estimate is sure; it is the same as ever."""
+    emitted, emit = [], pipeline.emit_instructions
+
+    def count(segment, plan, *others):
+        emitted.append(plan.params.turns)
+        return emit(segment, plan, *others)
+
+    monkeypatch.setattr(pipeline, "emit_instructions", count)
+    options = CompileOptions(resident=False)
+    programs, counts = [], []
+    for sure in (1e9, 0.05):
+        emitted.clear()
+        with tuning.override({"TURNS_SURE": sure}):
+            programs.append(compile_network(residual(), SMALL, options, check="none"))
+        counts.append(len(emitted))
+    assert programs[0].to_bytes() == programs[1].to_bytes()
+    assert counts[1] == counts[0] - 1
 
 
 @pytest.mark.parametrize("network", [pair(kernel=3), pair(others=1)], ids=["rows", "output"])
