@@ -52,10 +52,11 @@ def test_padding_is_excluded(kind):
     assert 10 * np.log10(np.square(wanted).sum() / np.square(wanted - found).sum()) > 25
 
 
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["scaled", "filled", "causal", "indexed"])
-def test_engines_equal_micro(kind):
+def test_engines_equal_micro(kind, device):
     made = quantise(encoder(kind, dtype="int32"), texts(24, dtype="int32"), equalise=False)
-    with matloom.load(made.content, device="model", config=CONFIG) as running:
+    with matloom.load(made.content, device=device, config=CONFIG) as running:
         for each in rows(texts(3, dtype="int32", seed=2)):
             order = [each[info.name] for info in running.program.inputs]
             np.testing.assert_array_equal(real(running, each)[0], micro(made.content, order, 1)[0])
