@@ -60,7 +60,7 @@ PARTS = {
     "matloom.schedule": (
         *("tuning", "image", "segment", "params", "tiling", "plan", "memory", "commands"),
         *("scheduled", "choices", "options", "cache", "cut", "check", "text", "pipeline"),
-        *("alternatives", "distinct", "replay", "residency"),
+        *("alternatives", "clear_gains", "distinct", "replay", "residency"),
         "search",
     ),
     "matloom_rtl.formal": (
