@@ -42,7 +42,7 @@ class MelSound(Sound):
 
     @property
     @abstractmethod
-    def limits(self) -> tuple[float, float]:
+    def floor_and_offset(self) -> tuple[float, float]:
         """Smallest value of a band, to which lower ones are raised, and offset added to bands.
 
         Both apply before the logarithm.
@@ -89,7 +89,7 @@ class MelSound(Sound):
         padded[:, : self.window] = real * self.hann()
         found = magnitudes(padded)
         summed_up = [sum_in_order(found[:, at : at + len(row)], row) for at, row in self.bands()]
-        floor, offset = map(np.float32, self.limits)
+        floor, offset = map(np.float32, self.floor_and_offset)
         logarithms = logarithm(np.maximum(np.stack(summed_up, axis=1), floor) + offset)
         matrix = self.cosines()
         if matrix is None:
@@ -136,7 +136,7 @@ class LogMel(MelSound):
         return self.frames, self.mels if self.coefficients is None else self.coefficients
 
     @property
-    def limits(self) -> tuple[float, float]:
+    def floor_and_offset(self) -> tuple[float, float]:
         """Smallest value of a band, 0, which has no effect; and `offset`, added to each band."""
         return 0.0, self.offset
 
@@ -165,7 +165,7 @@ class Mfcc(MelSound):
         return self.frames, self.coefficients
 
     @property
-    def limits(self) -> tuple[float, float]:
+    def floor_and_offset(self) -> tuple[float, float]:
         """Smallest value of a band in the operator `mfcc`, and an offset of 0."""
         return 1e-12, 0.0
 

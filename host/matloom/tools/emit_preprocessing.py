@@ -152,7 +152,7 @@ def _emit_image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
 
 def _emit_mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
     cosines, sines = float_twiddles(stage.points)
-    bands, dct, limits = stage.bands(), stage.cosines(), stage.limits
+    bands, dct, limits = stage.bands(), stage.cosines(), stage.floor_and_offset
     tables = {"hann": stage.hann(), "cosines": cosines, "sines": sines}
     tables["weights"] = np.concatenate([weights for _, weights in bands])
     if dct is not None:
