@@ -786,10 +786,10 @@ def post_element_bytes(values: Mapping[str, int]) -> int:
     raise ValueError(f"POST.pre_shift must be the number of a format under FLOAT, not {number}")
 
 
-def post_vectors(values: Mapping[str, int]) -> int:
-    """Return the number of vectors that a POST reads per output block.
+def post_vector_count(values: Mapping[str, int]) -> int:
+    """Return the number of vectors (one byte or sum per column) that a POST reads per output block.
 
-    `values` holds the fields of the POST. With `pool`, each result needs four vectors.
+    `values` has the POST's fields by name. With `pool`, each result needs four vectors.
     """
     return values["width"] * values["height"] * (4 if values.get("pool") else 1)
 

@@ -10,7 +10,7 @@ from math import lcm
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, Table, post_element_bytes, post_vectors
+from matloom.arch.isa import Opcode, Table, post_element_bytes, post_vector_count
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.post_latency import post_latency
 from matloom.arch.softmax_cycles import softmax_cycles
@@ -192,7 +192,7 @@ class Machine:
 
     def post_cycles(self, values: dict[str, int]) -> int:
         """Return the number of cycles during which a POST produces results."""
-        vectors = post_vectors(values) * self.post_beats(values)
+        vectors = post_vector_count(values) * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_block_gap, self.post_fetch(values))
         cycles = vectors + block * (values["oc_blocks"] - 1)

@@ -13,7 +13,7 @@ from matloom.arch.isa import (
     RowFunction,
     Source,
     Table,
-    post_vectors,
+    post_vector_count,
 )
 from matloom.arch.machine import Machine
 from matloom.cost.bank_use import NOTHING, AccessStream, bank_use
@@ -161,7 +161,7 @@ class Timings:
             param_reads=machine.post_reads(values),
             fetch=machine.post_fetch(values),
             blocks=blocks,
-            vectors=cycles if softmax else post_vectors(values) * machine.post_beats(values),
+            vectors=cycles if softmax else post_vector_count(values) * machine.post_beats(values),
             softmax=softmax,
             fills=values.get("table", 0) == Table.FILL_EACH or rows == RowFunction.FILL,
         )

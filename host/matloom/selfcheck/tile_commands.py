@@ -18,7 +18,7 @@ from matloom.arch.isa import (
     RowFunction,
     Source,
     post_element_bytes,
-    post_vectors,
+    post_vector_count,
 )
 from matloom.arch.numerics import Rounding
 from matloom.meaning.state import State
@@ -143,7 +143,7 @@ def sum_instructions(
 
 def _accessed_channels(values: Mapping[str, int], columns: int) -> dict[int, int]:
     """Return the number of channels of each accumulator entry that an EXEC or POST accesses."""
-    positions, blocks = post_vectors(values), values["oc_blocks"]
+    positions, blocks = post_vector_count(values), values["oc_blocks"]
     first, tail = values.get("acc_addr", 0), values.get("tail", columns)
     edge = first + (blocks - 1) * positions
     end = edge + positions

@@ -25,7 +25,7 @@ from matloom.arch.isa import (
     Table,
     byte_only_fields,
     post_element_bytes,
-    post_vectors,
+    post_vector_count,
 )
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
@@ -95,7 +95,7 @@ def estimated_cycles(config: Config, opcode: Opcode, values: dict[str, int]) -> 
             values["width"] * values["height"], config.tile_load_cycles, config.acc_update_latency
         )
     if opcode is Opcode.POST:
-        vectors = post_vectors(values) * values["oc_blocks"]
+        vectors = post_vector_count(values) * values["oc_blocks"]
         return max(softmax_cycles(values, config), vectors * config.columns // config.lanes)
     row = (values["row_bytes"] << values["spread"]) // config.bus_bytes
     return values["rows"] * values["planes"] * (row + 8)

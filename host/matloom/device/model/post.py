@@ -18,7 +18,7 @@ from matloom.arch.isa import (
     Source,
     Table,
     post_element_bytes,
-    post_vectors,
+    post_vector_count,
 )
 from matloom.arch.numerics import (
     ADDEND_SHIFT,
@@ -142,7 +142,7 @@ def post(
 
 def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slice:
     """Return the indices of the accumulator entries that a POST uses, block by block."""
-    positions, first = post_vectors(fields), fields["acc_addr"]
+    positions, first = post_vector_count(fields), fields["acc_addr"]
     count = fields["oc_blocks"] * positions
     if not fields["pairs"]:
         return slice(first, first + count)
