@@ -41,8 +41,11 @@ def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
     return lengths
 
 
-def graph_indices(graph: Graph) -> dict[int, int]:
-    """Return `index_lengths` for a graph: by tensor number, the length of the indexed axis."""
+def graph_index_lengths(graph: Graph) -> dict[int, int]:
+    """Return, by tensor number, how many values each tensor of indices may have.
+
+    That is the length of the axis from which a GATHER selects with these indices.
+    """
     return index_lengths(
         (node.inputs, node.outputs, selected_length(graph.tensors, node)) for node in graph.nodes
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.graph import Array, Graph, Op, Tensor
-from matloom.ir.indices import graph_indices
+from matloom.ir.indices import graph_index_lengths
 
 #: Kinds of inputs of a first call and of a repeated one, in two rounds.
 KINDS = (("random", "random"), ("minimum", "maximum"))
@@ -54,7 +54,7 @@ def inputs_of(graph: Graph, kind: str, rng: np.random.Generator) -> dict[int, Ar
     are zero, because they might be indices, too.
     """
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
-    inputs, indices = {}, graph_indices(graph)
+    inputs, indices = {}, graph_index_lengths(graph)
     for number in graph.entering:
         tensor = graph.tensors[number]
         if number in indices:

@@ -10,7 +10,7 @@ from rich.table import Table
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, Node, Op
-from matloom.ir.indices import graph_indices
+from matloom.ir.indices import graph_index_lengths
 from matloom.kernels.interpreter import check_input, initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.terminal.tables import count_text
@@ -241,7 +241,7 @@ def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
     given, indices = (
         {number: graph.tensors[number] for number in graph.inputs},
-        graph_indices(graph),
+        graph_index_lengths(graph),
     )
     return {
         number: random_array(
