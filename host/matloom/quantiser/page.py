@@ -104,7 +104,7 @@ def _losses_section(report: QuantisationReport) -> list[PageSection]:
 
 def _levels_section(report: QuantisationReport) -> list[PageSection]:
     """Return a list with the section on levels; empty if none was requested."""
-    if not report.all_levels:
+    if not report.levels_up_to_requested:
         return []
     columns = (
         "level",
@@ -121,7 +121,7 @@ def _levels_section(report: QuantisationReport) -> list[PageSection]:
             _share(output.agreement),
             _share(output.accuracy),
         )
-        for level in report.all_levels
+        for level in report.levels_up_to_requested
         for output in level.outputs
     ]
     section = PageSection(

@@ -119,8 +119,11 @@ class QuantisationReport:
         return sum(ratios) / len(ratios) if ratios else None
 
     @property
-    def all_levels(self) -> tuple[Level, ...]:
-        """The levels up to and including the requested one; empty if none was requested."""
+    def levels_up_to_requested(self) -> tuple[Level, ...]:
+        """Levels (such as "O2", each an allowed loss of accuracy) up to the requested one.
+
+        Empty if none was requested.
+        """
         found = self.search
         if found is None or found.target.level is None:
             return ()
@@ -157,7 +160,7 @@ class QuantisationReport:
         lines = [] if self.compression is None else self.compression.lines()
         lines += [] if self.search is None else _search_lines(self.search)
         lines += _losses(self.layers) + [
-            line for level in self.all_levels for line in _level(level)
+            line for level in self.levels_up_to_requested for line in _level(level)
         ]
         lines += [line for output in self.outputs for line in _sentences(output)]
         ratio = self.bytes_after / self.bytes_before

@@ -133,18 +133,18 @@ def boost(network, journal):
 
 def test_levels_are_measured_on_samples_that_nothing_was_chosen_on(boosted):
     report = boosted[0].report
-    assert [level.name for level in report.all_levels] == ["O1", "O2", "O3"]
+    assert [level.name for level in report.levels_up_to_requested] == ["O1", "O2", "O3"]
     assert (len(report.calibrated), len(report.tried), len(report.tested)) == (10, 15, 15)
     assert sorted(report.calibrated + report.tried + report.tested) == list(range(40))
-    assert not report.all_levels[0].layers
-    cycles = [level.cycles for level in report.all_levels]
+    assert not report.levels_up_to_requested[0].layers
+    cycles = [level.cycles for level in report.levels_up_to_requested]
     assert cycles == sorted(cycles, reverse=True)
     assert cycles[-1] == report.cycles
-    for level in report.all_levels:
+    for level in report.levels_up_to_requested:
         assert level.outputs[0].samples == 15
         assert level.outputs[0].accuracy is not None
     html = page_of(report).to_html()
-    for level in report.all_levels:
+    for level in report.levels_up_to_requested:
         assert f"level {level.name}: {level.cycles:,} cycles predicted" in str(report)
         assert f"{level.cycles:,}" in html
 
@@ -152,7 +152,7 @@ def test_levels_are_measured_on_samples_that_nothing_was_chosen_on(boosted):
 def test_a_level_is_the_network_of_its_layers(network, boosted):
     """The first level is what no search makes."""
     images = float_samples(40)
-    level = boosted[0].report.all_levels[0]
+    level = boosted[0].report.levels_up_to_requested[0]
     alone = quantise(network, images, labels=np.arange(40) % 5, samples=10, target="O1")
     assert alone.report.search is None
     places = [alone.report.tested.index(at) for at in boosted[0].report.tested]
