@@ -29,7 +29,7 @@ _CHECKS = ("_assert", "sym_constrain")
 Kind = tuple[tuple[int, ...], str]
 
 
-class _UnknownError(ModelError):
+class _UnknownOperatorError(ModelError):
     """Error for an operator that has no counterpart in ONNX."""
 
 
@@ -62,7 +62,7 @@ def onnx_of_exported(program: Any) -> bytes:
     try:
         try:
             return _Conversion(program).model()
-        except _UnknownError:
+        except _UnknownOperatorError:
             return _Conversion(program.run_decompositions()).model()
     except ModelError as error:
         raise unreadable_file("the exported program", error) from None
@@ -114,6 +114,7 @@ class _Conversion:
                 self.values[name] = self._constant(name, parameters[spec.target])
 
     def _constant(self, name: str, tensor: Any) -> Value:
+        """Add a torch tensor as a constant, and return its value in the graph."""
         try:
             data = np.asarray(tensor.detach().cpu().numpy())
         except TypeError:
@@ -144,6 +145,7 @@ class _Conversion:
         return names
 
     def _call(self, node: Any) -> Any:
+        """Convert a `call_function` node; return its value in the graph, or a list of values."""
         target = node.target
         if target is operator.getitem:
             return self._value(node.args[0])[node.args[1]]
@@ -176,11 +178,11 @@ class _Conversion:
 
         Raises
         ------
-        _UnknownError
+        _UnknownOperatorError
             The operator is not registered.
         """
         if find_registered(f"{namespace}.{name}") is None:
-            raise _UnknownError(
+            raise _UnknownOperatorError(
                 f"has the operator {namespace}.{name}, which has no counterpart in ONNX",
                 hint="export it with torch.onnx.export(dynamo=True), or register the operator",
             )
@@ -199,7 +201,7 @@ class _Conversion:
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):
             if argument.name not in self.values:
-                raise _UnknownError(f"has {argument.name!r}, which is not a tensor")
+                raise _UnknownOperatorError(f"has {argument.name!r}, which is not a tensor")
             return self.values[argument.name]
         return argument
 
@@ -212,7 +214,7 @@ def _parse_call(node: Any) -> tuple[str, str, dict[str, Any]]:
     """
     schema = getattr(node.target, "_schema", None)
     if schema is None:
-        raise _UnknownError(f"calls {getattr(node.target, '__name__', node.target)}")
+        raise _UnknownOperatorError(f"calls {getattr(node.target, '__name__', node.target)}")
     space, name = schema.name.split("::")
     known = [argument.name for argument in schema.arguments]
     arguments = {
