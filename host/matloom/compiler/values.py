@@ -218,7 +218,9 @@ class Compiled:
             A check fails.
         """
         with gc_paused():
-            known = {name: self._number_before(number) for name, number in self.numbers.items()}
+            known = {
+                name: self._number_before_reshapes(number) for name, number in self.numbers.items()
+            }
             verdict = check_program(self.program, self.graph, known, mode=mode, seed=seed)
             if mode == "none":
                 return verdict
@@ -232,11 +234,11 @@ class Compiled:
             share = min(1.0, verdict.share + done / self.program.macs)
             return replace(verdict, stages=stages, tiles=count, share=share)
 
-    def _number_before(self, number: int) -> int:
-        """Return the number in `graph` of a tensor of `prepared`, before any RESHAPEs.
+    def _number_before_reshapes(self, number: int) -> int:
+        """Return the tensor of `graph` from which RESHAPEs make tensor `number` of `prepared`.
 
-        If the tensor comes from an operator that passes have added, other than a RESHAPE, the
-        number returned is not in `graph` either.
+        `graph` is the network as read, `prepared` the one after all passes. If another operator
+        that passes have added makes the tensor, the number returned is not in `graph`.
         """
         producers = self.prepared.producers
         while number not in self.graph.tensors and number in producers:
