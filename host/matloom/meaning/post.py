@@ -273,7 +273,7 @@ class _ParameterBytes:
             return _NO_PARAMETERS
         held = self._held.tobytes()
         if held != self._known[0]:
-            found = _decode(held, self._blocks, self._has, self._channels)
+            found = _decode(held, self._blocks, *self._has, self._channels)
             if found is None:
                 raise MeaningError(
                     f"parameters at byte {self._first} of the scratchpad must be constants"
@@ -283,10 +283,11 @@ class _ParameterBytes:
 
 
 @lru_cache(maxsize=1024)
-def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
-    """Return the parameters in bytes of the scratchpad; None if any byte is not constant."""
+def _decode(
+    data: bytes, blocks: int, has_bias: int, has_scale: int, channels: int
+) -> _Parameters | None:
+    """Decode the parameters in `data`, a float64 for each byte; None if any byte is unknown."""
     raw = np.frombuffer(data, np.float64).reshape(blocks, -1).astype(np.int64)
-    has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)
     found, first = [], 0
     for count, there in ((4, has_bias), (4, has_scale), (1, has_scale)):
@@ -296,5 +297,4 @@ def _decode(data: bytes, blocks: int, has: tuple[int, int], channels: int) -> _P
             return None
         unsigned = np.where(np.arange(count) < count - 1, part & 255, part)
         found.append((unsigned << 8 * np.arange(count)).sum(axis=1) if there else None)
-    bias, multiplier, shift = found
-    return _Parameters(bias=bias, multiplier=multiplier, shift=shift)
+    return _Parameters(bias=found[0], multiplier=found[1], shift=found[2])
