@@ -242,17 +242,21 @@ class Store(wiring.Component):
         m.d.sync += addressed.eq(addressed + self.burst - ended)
         return addressed != 0
 
-    def _complete(self, m: Module, response, responses):
-        """Take responses; report errors and completed instructions, and drive `unit.busy`."""
+    def _complete(self, m: Module, oldest, awaited):
+        """Take bus responses; report errors and completed instructions, and drive `unit.busy`.
+
+        `awaited` is a queue with an entry for each burst without response; `oldest` is its next
+        entry.
+        """
         b, unit = self.axi.b, self.unit
         fire = b.valid & b.ready
-        m.d.comb += [b.ready.eq(responses.r_rdy), responses.r_en.eq(fire)]
+        m.d.comb += [b.ready.eq(awaited.r_rdy), awaited.r_en.eq(fire)]
         m.d.sync += [
-            unit.done.eq(fire & response.last),
-            unit.done_mark.eq(response.timestamp),
+            unit.done.eq(fire & oldest.last),
+            unit.done_mark.eq(oldest.timestamp),
             self.fault.valid.eq(fire & b.payload.resp[1]),
             self.fault.cause.eq(Fault.AXI_WRITE),
-            self.fault.address.eq(response.address),
+            self.fault.address.eq(oldest.address),
         ]
         started = unit.command.valid & unit.command.ready
         under_way = Signal(range(self._config.outstanding + _STAGES + 1))
