@@ -224,7 +224,7 @@ def _transposed_claim(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Lemmas: the flags of the current and the waiting command, and of requested rows."""
+    """Assert invariants for the induction: the flags of commands and of requested rows."""
     unit, requests = whitebox.unit, whitebox.child("requests")
     shown, full = requests.unit.o.valid, ~requests.unit.i.ready
     at, _free = requests.addresses("storage")
@@ -250,7 +250,7 @@ def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Lemmas: the loader's registers, and the requested rows that wait for the arbiter."""
+    """Assert invariants for the induction: the loader's registers, and rows that await a grant."""
     config, requests = whitebox.unit._config, whitebox.child("requests")
     unit, step = requests.unit, config.weight_bytes
     shown, full = unit.o.valid, ~unit.i.ready

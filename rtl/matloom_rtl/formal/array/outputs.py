@@ -206,7 +206,9 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
-    """Lemmas: the registers that count outputs and skipped positions along an axis, x or y.
+    """Assert invariants for the induction: counts of outputs and of skipped positions.
+
+    `name` is the axis, x or y.
 
     They are right for the next vector. If it begins a line, those of x are not relevant.
     """

@@ -122,7 +122,7 @@ def _product(m: Module, whitebox: Whitebox) -> Signal:
 
 
 def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
-    """Lemmas: the registers of the pipeline's stages, by the vectors in them."""
+    """Assert invariants: the registers of the pipeline's stages, by the vectors in them."""
     config, (first, second, third) = nest.config, nest.vector[1:4]
     fields, there = second.fields, nest.there
     known = whitebox.register(name="known")

@@ -30,7 +30,7 @@ def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: `i` is stable until its loops have begun, and registers hold its fields."""
+    """Assert invariants for the induction: stored fields are those of `i`, which is stable."""
     unit, fields, running = whitebox.unit, walk.fields, walk.running
     waiting, begun = whitebox.register(name="waiting"), whitebox.register(name="begun")
     loops = data.View(loops_layout(walk.config), whitebox.register(name="command"))
@@ -53,7 +53,7 @@ def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: the loop counters and their flags, by the index of each loop's iteration."""
+    """Assert invariants for the induction: loop counters and flags are those of the reference."""
     nest, running = walk.nest, walk.running
     for name, loop in nest.loops.items():
         left, rest, last, nearly, single, double = (
@@ -121,7 +121,9 @@ def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
 
 
 def _places(m: Module, walk: WalkNest) -> None:
-    """Lemmas: a loop whose steps do not change a place has the place of the loop around it.
+    """Assert invariants for the induction: positions in loops that do not change them.
+
+    They equal the position of the loop around.
 
     A place is one of the positions that the walk computes, such as a row. Assumes that no place
     wraps around, which `walk_reach` proves.
@@ -148,7 +150,7 @@ def is_at(position, place, bits: int):
 
 
 def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Lemmas: the walk's registers of the positions at which iterations of the loops began."""
+    """Assert invariants for the induction: stored positions are those of the reference."""
     at, running, bits = walk.nest.at, walk.running, walk.config.spad_addr_bits
     bytes_at = {"x": "width", "block": "blocks", "col": "kernel_cols", "oc": "oc_blocks"}
     rows_at = {"row": "width", "row_kernel": "kernel_rows"}
@@ -160,7 +162,7 @@ def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _following(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
-    """Lemmas: registers of the next step's position, one and two cycles after this step began."""
+    """Assert invariants for the induction: the next step's position, as it is computed."""
     nest, running, config = walk.nest, walk.running, walk.config
     at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits
     oc, col, block, kernel, byte, row = (

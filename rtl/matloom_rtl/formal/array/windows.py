@@ -187,7 +187,7 @@ def windows(unit: Windows) -> Claim:
 
 
 def _memory(m: Module, whitebox: Whitebox, chosen: Arbitrary, step: _Step, slid, here) -> None:
-    """Lemmas: contents of the line memories at the chosen position, once they are stored."""
+    """Assert invariants for the induction: contents of line memories at the chosen position."""
     unit, config = whitebox.unit, whitebox.unit._config
     older = config.window_lines - 1
     held = whitebox.peek("lines", chosen.number)

@@ -195,7 +195,7 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
-    """Lemmas: the current instruction and its check of extents, by the dispatcher's state."""
+    """Assert invariants for the induction: the current instruction and its checks."""
     checks, words, now = followed
     unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
     place = whitebox.register(name="place")

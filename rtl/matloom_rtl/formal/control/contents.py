@@ -117,7 +117,7 @@ def _ports(unit: Registers, chosen: _ArbitraryRegister, value) -> list:
 
 
 def _storage_lemmas(m: Module, whitebox: Whitebox, chosen: _ArbitraryRegister, before, now) -> None:
-    """Lemmas: the register memory, and a write to it in progress.
+    """Assert invariants for the induction: the register memory, and a write to it in progress.
 
     `before` and `now` describe the register before and after that write.
     """

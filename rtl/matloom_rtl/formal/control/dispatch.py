@@ -148,7 +148,7 @@ def _waits(m: Module, unit: Dispatch, flow: InstructionFlow) -> None:
 
 
 def dispatch_lemmas(m: Module, whitebox: Whitebox, flow: InstructionFlow) -> None:
-    """Lemmas: contents of the dispatcher's registers, by its state and the current instruction."""
+    """Assert invariants for the induction: the dispatcher's registers, by its state."""
     unit = whitebox.unit
     first, head, opcodes, apart = flow.first, flow.head, flow.opcodes, flow.apart
     word = whitebox.register(name="word")

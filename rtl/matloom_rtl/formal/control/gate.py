@@ -88,7 +88,7 @@ def gate(unit: UnitQueue) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, unissued) -> None:
-    """Lemmas: position of the marked instruction, and whether the queue's last one is issued."""
+    """Assert invariants for the induction: the marked instruction's position in the queue."""
     unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
     m.d.comb += [

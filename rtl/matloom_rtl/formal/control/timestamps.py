@@ -173,7 +173,7 @@ def timestamps(unit: Timestamps) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, times: _Times, completion: _Completion) -> None:
-    """Lemmas: contents of registers and table, and bounds on the age of a waiting completion."""
+    """Assert invariants for the induction: registers, table, and age of completions."""
     slot, value, owner = completion.slot, completion.value, completion.owner
     came, written, while_clearing = completion.came, completion.written, completion.while_clearing
     unit, slots, pending = whitebox.unit, whitebox.unit._timestamps, completion.pending

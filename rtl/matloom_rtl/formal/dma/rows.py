@@ -123,7 +123,9 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
 
 
 def _claim_stored_addresses(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None:
-    """Lemmas: the unit's memory holds an address of the plane's first row and of the latest row.
+    """Assert invariants for the induction: stored addresses of two rows.
+
+    They are those of the plane's first row and of the latest row.
 
     `name` selects the address, in the scratchpad or in external memory. `stored` are the memory's
     words.
@@ -138,7 +140,7 @@ def _claim_stored_addresses(m: Module, nest: Nest, name: str, stored, there, cou
 
 
 def _follow(m: Module, nest: Nest, stored, comes) -> None:
-    """Lemmas: the next address is that of the previous row, or of a plane's first, plus a step."""
+    """Assert for the induction: a row's address is that of an earlier row plus a step."""
     (of_first, of_row), at = stored, nest.place("address")
     row, plane = nest.index["rows"], nest.index["planes"]
     by_row, by_plane = (nest.loops[loop].steps["address"] for loop in ("rows", "planes"))

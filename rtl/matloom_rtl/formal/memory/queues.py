@@ -216,7 +216,7 @@ def _fifo_order(m: Module, fifo, depth: int) -> Order:
 
 
 def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
-    """Lemmas: the marked item is at its place in the memory, and the distance of the ring's ends.
+    """Assert invariants for the induction: the marked item's place, and the ring's ends.
 
     `ring` is a tuple: the number of places, the number of items, the steps from the oldest item to
     the marked one, and a flag that the marked item is in the memory.

@@ -99,7 +99,7 @@ def _reference_narrow(m: Module, number, form: FloatFormat):
 
 
 def float_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the conversions among a chip's units."""
+    """Return the proofs about the units of a chip that convert fp32 to narrower formats or back."""
     table = {}
     for unit in units:
         if isinstance(unit, Widen):

@@ -246,7 +246,7 @@ def _claim_results(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) ->
 
 
 def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
-    """Lemmas: the unit's counters, and that the beats in the pipeline are consecutive."""
+    """Assert invariants for the induction: counters, and consecutive beats in the pipeline."""
     lanes, several = whitebox.unit._config.lanes, beats.beats > 1
     m.d.comb += [
         Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),

@@ -95,7 +95,7 @@ def maxima(unit: Maxima) -> Claim:
 
 
 def _registers(m: Module, whitebox: Whitebox, groups: _Groups) -> None:
-    """Lemmas: contents of the registers before the comparator."""
+    """Assert invariants for the induction: contents of the registers before the comparator."""
     entered, number = groups.compared.any(), groups.of_number
     m.d.comb += [
         Assert(whitebox.register(name="emerged") == groups.compared),

@@ -16,9 +16,11 @@ __all__ = ["numbers", "numbers_proofs"]
 
 
 def numbers(unit: Numbers) -> Claim:
-    """Claim limits, element size and format of any command, each in its specified cycle.
+    """Claim how `Numbers` decodes the number format of any command.
 
-    Formats that are not built are excluded, because the field check refuses them.
+    Claimed are the smallest and the largest result, the bytes of an element, and the floating-point
+    format, each in the cycle in which the unit shows it. Formats that the chip lacks are excluded,
+    because instructions with them are refused.
     """
     m = Module()
     m.submodules.unit = unit

@@ -83,7 +83,7 @@ def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
 
 
 def _claim_stages(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Lemmas: the unit's state by the pending blocks, and the minimum cycles between two blocks."""
+    """Assert invariants for the induction: the unit's state, by the number of pending blocks."""
     kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
@@ -109,7 +109,7 @@ def _claim_stages(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
 
 
 def _claim_repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
-    """Lemmas: how many rows the instruction's words have been written to, by the unit's state."""
+    """Assert invariants for the induction: how often a word of the instruction was written."""
     rows, step, writes = unit._rows, state.step, state.writes
     bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
     first, last = Mux(bias, rows, 0), Mux(scale, rows, 2 * rows) - 1
@@ -136,7 +136,7 @@ def _claim_repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
 
 
 def _claim_arrivals(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
-    """Lemmas: which read arrives next, and that none arrives while a word is repeated."""
+    """Assert invariants for the induction: which read arrives next; none during repeats."""
     blocks, reads = followed
     task, writes, step = blocks.task, state.writes, state.step
     fetch, first = state.in_("Fetch"), Mux(task.channel_bias, unit._rows, 0)
@@ -186,7 +186,7 @@ def _missing_words(unit: Parameters, state: _State, column, blocks) -> list:
 
 
 def _claim_common_values(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Lemmas: blocks without parameters of their own have the values of the instruction."""
+    """Assert invariants for the induction: values of blocks without their own parameters."""
     task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:
@@ -201,7 +201,10 @@ def _claim_common_values(m: Module, whitebox: Whitebox, state: _State, blocks) -
 
 
 def _claim_contents(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
-    """Lemmas: the column's parameters, as stored for the block shown last and for the next one."""
+    """Assert invariants for the induction: the column's parameters as stored for two blocks.
+
+    These are the block shown to the lanes last, and the next one.
+    """
     column, blocks = followed
     following, here = blocks.following, blocks.here
     after = (state.block + 1)[:2]
@@ -241,7 +244,7 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
 def _claim_multiplier_place(
     m: Module, whitebox: Whitebox, state: _State, followed, entered
 ) -> None:
-    """Lemmas: for each beat that entered in recent cycles, where its multiplier is stored."""
+    """Assert invariants for the induction: where the multiplier of each recent beat is stored."""
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]
     old = _peek(whitebox, state, column, "multipliers", before)

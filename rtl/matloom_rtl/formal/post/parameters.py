@@ -95,7 +95,7 @@ def parameters(unit: Parameters) -> Claim:
 
 
 def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
-    """Lemmas: the remaining blocks and reads, by the state of the unit."""
+    """Assert invariants: the remaining blocks and reads, by the state of the unit."""
     unit, states = whitebox.unit, whitebox.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted
     arrived, left, load = (whitebox.register(name=name) for name in ("arrived", "wanted", "load"))

@@ -204,7 +204,7 @@ def _results(m: Module, unit: Reciprocals, ref: _Row, n) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, ref: _Row, peeks: dict, numbers) -> None:
-    """Lemmas: registers and memories, by the state of the reference."""
+    """Assert invariants: registers and memories, by the state of the reference."""
     last_row, before = numbers
     phase, turn, made = ref.phase, ref.enters, ref.made
     m.d.comb += [

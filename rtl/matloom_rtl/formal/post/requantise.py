@@ -79,6 +79,7 @@ class _Cut(Lane):
         self.below = Signal()
 
     def _multiply(self, m: Module, value, multiplier):
+        """Return free inputs instead of a product; show the multiplier's input as `shifted`."""
         m.d.comb += self.shifted.eq(value)
         return self.total, self.below
 
@@ -116,11 +117,13 @@ class _Parts(Lane):
         self.below = Signal()
 
     def _product(self, m: Module, value, multiplier, name: str):
+        """Return a free signal instead of a partial product, as an input of the proof."""
         part = Signal.like(value * multiplier, name=name)
         self.parts.append(part)
         return part
 
     def _multiply(self, m: Module, value, multiplier):
+        """Return the lane's product and the bits below, and show both as `total` and `below`."""
         total, below = super()._multiply(m, value, multiplier)
         m.d.comb += [self.total.eq(total), self.below.eq(below)]
         return total, below

@@ -199,7 +199,11 @@ def _defined_flags(flags):
 
 
 def _lemmas(m: Module, whitebox: Whitebox, order: RowOrder, flags: list, given: list) -> None:
-    """Lemmas: the registers, by the state of the reference."""
+    """Assert invariants for the induction: the unit's registers agree with the reference.
+
+    `order` is the reference. `flags` and `given` have the flags and the bytes of the elements that
+    entered 0, 1, 2, ... cycles ago.
+    """
     unit, register = whitebox.unit, whitebox.register
     ways, pause = unit._ways, unit.compare_pause(unit._ways)
     if len(unit.bytes) > ways:

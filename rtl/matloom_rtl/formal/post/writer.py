@@ -63,7 +63,7 @@ class _Results:
         self._lemmas(m, whitebox, (leaves, gathered))
 
     def _lemmas(self, m: Module, whitebox: Whitebox, state) -> None:
-        """Lemmas: the unit's counters, and the places of the values in its memories."""
+        """Assert invariants: the unit's counters, and the places of the values in its memories."""
         leaves, gathered = state
         unit, config = whitebox.unit, whitebox.unit._config
         at = whitebox.register(name="write_at")

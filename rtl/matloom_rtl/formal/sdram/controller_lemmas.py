@@ -64,7 +64,7 @@ def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _rows(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: whether the bank is open, with which row, and which chunk uses it."""
+    """Assert invariants: whether the bank is open, with which row, and which chunk uses it."""
     is_open = Mux(rules.opens, 1, rules.is_open & ~rules.closes)
     row = Mux(rules.opens, rules.pins.a[: len(rules.row)], rules.row)
     next_, chunk, which = parts.next.place, parts.chunk.place, rules.which
@@ -85,7 +85,7 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _waits(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: a remaining wait and the cycles since its cause add up to at least the whole wait."""
+    """Assert invariants for the induction: a remaining wait is long enough for its cause."""
     plan, timing, which = rules.plan, rules.waits, rules.which
     burst = plan.burst
     since = {name: each.now for name, each in rules.since.items()}
@@ -122,7 +122,7 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: initialisation and pauses, by the state of the sequencer."""
+    """Assert invariants: initialisation and pauses, by the state of the sequencer."""
     timing, at, up = rules.waits, parts.sequence_in, rules.up
     since = {name: each.now for name, each in rules.since.items()}
     distance, refreshed = timing.refresh_due, rules.refreshed
@@ -162,7 +162,7 @@ def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: bounds on the cycles since a refresh was due, by the state of the controller."""
+    """Assert invariants for the induction: bounds on the cycles since a refresh was due."""
     timing, plan, clock, at = rules.waits, rules.plan, rules.clock, parts.sequence_in
     burst, chunk, ready = plan.burst, parts.chunk, parts.ready
     tail = 1 + max(plan.read_held, plan.write_held)

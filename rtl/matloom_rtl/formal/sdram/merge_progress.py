@@ -169,7 +169,7 @@ def progress(unit: Merge) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, pending: _PendingWork) -> None:
-    """Lemmas: the number of beats, bursts and reads in each queue and in flight."""
+    """Assert invariants: the number of beats, bursts and reads in each queue and in flight."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
     head_lacks, active = head.valid & ~head.payload.strb.all(), pending.left != 0

@@ -159,7 +159,7 @@ def unanswered_beats(unit: Unanswered) -> Claim:
 
 
 def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
-    """Lemmas: the entries form a ring from the oldest burst on; the place of the marked burst."""
+    """Assert invariants for the induction: entries form a ring; where the marked burst is."""
     count, ahead, slot, newer = marked
     places = whitebox.unit._places
     newest, following, oldest = (
