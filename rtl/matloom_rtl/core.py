@@ -121,6 +121,7 @@ class Core(wiring.Component):
         )
 
     def _connect_memories(self, m: Module, spad, accumulators, execute, post, load, store):
+        """Connect the units to the ports of the scratchpad and of the accumulators."""
         connect(m, execute.input_read, spad.read_port(ReadPort.INPUT))
         connect(m, execute.weight_read, spad.read_port(ReadPort.WEIGHTS))
         connect(m, post.spad_read, spad.read_port(ReadPort.POST))
@@ -145,6 +146,7 @@ class Core(wiring.Component):
             ]
 
     def _connect_bus(self, m: Module, control, fetch, load, store, read_port):
+        """Connect the units to the memory bus, and their requests, faults and halts to control."""
         connect(m, fetch.axi, read_port.fetch)
         connect(m, load.axi, read_port.load)
         connect(m, read_port.axi, flipped(self.axi_read))

@@ -93,6 +93,10 @@ def shift_right(value, count, unit=1):
 
 
 def _shift(value, count, shifted, unit=1):
+    """Return `value` shifted by `count` times `unit` places, two bits of `count` per multiplexer.
+
+    `shifted` is a function that shifts a value by a constant.
+    """
     width = len(value)
     for low in range(0, len(count), 2):
         places = unit << low

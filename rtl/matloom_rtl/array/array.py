@@ -282,4 +282,5 @@ class Array(wiring.Component):
 
 
 def _slices(value, bits: int) -> list:
+    """Return a value as a list of parts of `bits` bits each, lowest first."""
     return [value.word_select(index, bits) for index in range(len(value) // bits)]

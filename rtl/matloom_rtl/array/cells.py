@@ -181,6 +181,7 @@ class Cells:
         )
 
     def _totals(self, m: Module, name: str, products):
+        """Return the sum of products over rows, in parts if cells hold two narrow weights."""
         if not self._narrow:
             return (_tree(m, name, products),)
         low = _tree(m, name, [product[:_APART].as_signed() for product in products])

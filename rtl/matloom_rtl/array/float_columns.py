@@ -113,6 +113,7 @@ class FloatColumns(wiring.Component):
         return Mux(Cat(self.format == index for index in singles).any(), single, double)
 
     def _unpack(self, m: Module, name: str, bits, number_format):
+        """Add an `Unpack` that decodes bit patterns of a number format; return its output."""
         m.submodules[name] = unpack = Unpack(self._config.float_modes)
         m.d.comb += [unpack.bits.eq(bits), unpack.format.eq(number_format)]
         return unpack.o

@@ -212,7 +212,11 @@ class Loader(wiring.Component):
         return group, last
 
     def _deliver(self, m: Module, fire, group, zero):
-        """Deliver rows to the array, less their zero point unless `zero` is None."""
+        """Deliver rows of weights to the array, less their zero point unless `zero` is None.
+
+        `fire` marks a cycle in which a read of weights is granted, and `group` is the index of its
+        group of rows (those that one read fills) in the weight tile.
+        """
         valid, row = fire, group
         for _stage in range(SPAD_READ_LATENCY):
             valid_next = Signal()

@@ -30,6 +30,7 @@ class _Steady:
         self._waiting = None
 
     def check(self, valid, ready, payload):
+        """Check that an item that waits (valid, not ready) does not change; call every cycle."""
         if self._waiting is not None:
             assert valid, f"{self._name}.valid fell before it was taken"
             assert payload == self._waiting, f"{self._name}.payload changed before it was taken"
@@ -113,6 +114,7 @@ class AxiMemory:
         return _Burst(payload.id, payload.addr, payload.len + 1, self._due())
 
     def _response(self, burst):
+        """Return the AXI response code of a burst: SLVERR at a broken address, else OKAY."""
         return 2 if burst.address in self._broken else 0
 
     def _beat_response(self, offset):
@@ -185,6 +187,7 @@ class AxiMemory:
             self.cycle += 1
 
     def _write_beat(self, burst, value, strobes, last):
+        """Write the bytes of a beat that `strobes` enables; check that `last` is right."""
         start = burst.address - self._base + burst.sent * self._width
         for index in range(self._width):
             if strobes >> index & 1:

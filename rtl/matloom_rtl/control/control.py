@@ -163,6 +163,7 @@ class Control(wiring.Component):
         return completed
 
     def _registers(self, m: Module, registers, supervisor, counters):
+        """Connect the registers to counters, status, fault record, interrupts and region bases."""
         m.d.comb += [
             registers.cycles.eq(counters.cycles),
             counters.slot.eq(registers.counter),
@@ -214,6 +215,7 @@ class Control(wiring.Component):
         ]
 
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
+        """Connect the supervisor: progress for the watchdog, start, halt, resets and faults."""
         units = self._units()
         # Two cycles late for some sources, which the watchdog tolerates.
         progress = Signal(2 + len(units))
@@ -252,6 +254,7 @@ class Control(wiring.Component):
         offer_fault(m, supervisor, dispatch, completed, ports, late)
 
     def _count(self, m: Module, supervisor, counters, dispatch):
+        """Connect the inputs of the performance counters."""
         m.d.comb += [
             counters.start.eq(self.fetch_start),
             counters.running.eq(supervisor.running),
@@ -267,6 +270,7 @@ class Control(wiring.Component):
         ]
 
     def _mark(self, m: Module, registers, counters):
+        """Add the completion-time table (timestamps), and connect it to registers and units."""
         units = self._units()
         m.submodules.timestamps = timestamps = Timestamps(self._config)
         m.d.comb += [

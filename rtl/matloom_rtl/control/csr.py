@@ -210,6 +210,7 @@ class Registers(wiring.Component):
                     m.d.sync += bus.b.payload.eq(_SLAVE_ERROR)
 
     def _answer_write(self, m: Module, item, word, mask, store):
+        """Write a register and answer OKAY, or SLVERR if a run locks it."""
         if item.locked:
             with m.If(self.running):
                 m.d.sync += self.bus.b.payload.eq(_SLAVE_ERROR)

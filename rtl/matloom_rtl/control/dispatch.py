@@ -228,6 +228,7 @@ class Dispatch(wiring.Component):
         return unissued
 
     def _wait(self, word, unit: Opcode):
+        """Return the field of an instruction's first word that says what it waits for in `unit`."""
         # The head of the instruction has the same layout for all opcodes.
         return slice_field(word, Opcode.END, f"wait_{unit.name.lower()}")
 

@@ -288,6 +288,7 @@ def _substitute(side: Table, wire: int, inner: Table) -> Table | None:
 
 
 def _multiplexer(kind: str, inputs: dict[str, int], output: int) -> dict:
+    """Return a multiplexer cell in Yosys' JSON netlist format; `inputs` has wires by port."""
     return {
         "hide_name": 0,
         "type": kind,

@@ -102,6 +102,7 @@ class Accesses(wiring.Component):
         return m
 
     def _payloads(self, m: Module, address, word, strobe):
+        """Drive addresses, data and strobes of all bus channels for an access to a 32-bit word."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         words = self._bus_bits // 32
         place = address[: words.bit_length() - 1]

@@ -123,6 +123,7 @@ class Bank(wiring.Component):
         return m
 
     def _slices(self, word, bits: int):
+        """Return a word as a list of parts of `bits` bits, one per byte, lowest first."""
         return [word.word_select(number, bits) for number in range(self._word_bytes)]
 
     def _with_parity(self, data):

@@ -183,6 +183,7 @@ class Positions(wiring.Component):
         return Mux(self.whole_rows, row_end, last) if self._config.softmax else last
 
     def _ends(self, block_end, batch_end):
+        """Return whether the walk ends: after the last block, or for whole rows the last batch."""
         return Mux(self.whole_rows, batch_end, block_end) if self._config.softmax else block_end
 
     def _batches(self, m: Module, row_end, row: dict):

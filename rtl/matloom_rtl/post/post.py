@@ -161,6 +161,7 @@ class Post(wiring.Component):
         ]
 
     def _geometry(self, m: Module, command, start, sources, results):
+        """Give the walks over sources and over results the addresses and sizes of the command."""
         for positions, side in ((sources, "source"), (results, "dest")):
             m.d.comb += [
                 positions.start.eq(start),

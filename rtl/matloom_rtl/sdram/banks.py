@@ -82,6 +82,10 @@ class Banks(wiring.Component):
         return m
 
     def _bank(self, m: Module, index, is_open, settled, free):
+        """Track bank `index`: whether a row is open, and the waits that commands cause.
+
+        Drives `is_open`, and `settled` and `free`, which are set once no wait remains.
+        """
         plan, timing = self._plan, self._plan.waits
         activate = Signal(name=f"activate_{index}")
         precharge = Signal(name=f"precharge_{index}")

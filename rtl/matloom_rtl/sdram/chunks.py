@@ -74,4 +74,5 @@ class Chunks(wiring.Component):
 
 
 def _minimum(left, room):
+    """Return the smaller of the beats left and of the beats with room."""
     return Mux(left <= room, left, room)

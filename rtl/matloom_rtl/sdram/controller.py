@@ -148,6 +148,7 @@ class SdramController(wiring.Component):
         ]
 
     def _data(self, m: Module, port, columns, datapath, sequence):
+        """Connect the data path to the port, the READ and WRITE commands, and the data pins."""
         m.d.comb += [
             port.take.eq(columns.write),
             port.written.eq(columns.write & columns.final),

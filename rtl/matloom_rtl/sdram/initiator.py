@@ -74,6 +74,7 @@ class Initiator:
         return self.cycle >= self._not_ready_cycles.get(channel, 0) and not self._idle()
 
     def _does_not_overlap(self, direction, address, beats):
+        """Return whether a burst overlaps no burst of the other direction in progress."""
         other = "write" if direction == "read" else "read"
         end = address + beats * self._width
         return all(

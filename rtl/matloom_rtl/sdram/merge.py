@@ -232,7 +232,11 @@ class Merge(wiring.Component):
         ]
 
     def _leave(self, m: Module, queue, found):
-        """Complete partial beats with data from `found`; return whether one is completed now."""
+        """Send write beats from `queue` to memory; complete partial ones with bytes from `found`.
+
+        Both are FIFOs; `found` has the words that memory holds at the addresses of partial beats.
+        Returns whether a partial beat is completed in this cycle.
+        """
         layout = WriteBeat(self._bits)
         m.submodules.head = head = StreamRegister(layout)
         m.submodules.whole = whole = StreamRegister(

@@ -86,12 +86,14 @@ class SocCore(wiring.Component):
         return unit
 
     def _targets(self, m: Module, unit, bus):
+        """Add the address decoder of the CPU's bus; return its target buses by name."""
         regions = tuple(tuple(region(name) for name in names) for names in _TARGETS.values())
         decoder = unit("decoder", BusDecoder(regions))
         connect(m, bus, decoder.bus)
         return {name: getattr(decoder, f"target_{k}") for k, name in enumerate(_TARGETS)}
 
     def _memories(self, m: Module, unit, targets):
+        """Add the ROM and the RAM as block memories on their target buses."""
         rom = unit("rom", BlockMemory(region("ROM").bytes, self._settings.rom, writable=False))
         ram = unit("ram", BlockMemory(region("RAM").bytes, writable=True))
         connect(m, targets["rom"], rom.wishbone)
@@ -109,6 +111,7 @@ class SocCore(wiring.Component):
         connect(m, arbiter.axi_write, flipped(self.axi_write))
 
     def _peripherals(self, m: Module, unit, target, cpu, core, bus):
+        """Add the UART, timer, interrupt controller and system registers, and their bus bridge."""
         link = self._settings.link
         uart, timer = Uart(link.divisor), Timer()
         interrupts, system = Interrupts(), System(self._settings)
