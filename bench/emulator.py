@@ -74,6 +74,7 @@ PROCESSORS = {
 
 
 def _pages(start, size):
+    """Return the start and the size in bytes of the whole pages that contain a range."""
     first = start & -PAGE
     return first, -(-(start + size) // PAGE) * PAGE - first
 
@@ -109,6 +110,7 @@ class Machine:
         return "Q" if self.processor.bits == 64 else "I"
 
     def _unpack(self, layout, data, offset=0):
+        """Unpack a `struct` layout in the processor's byte order."""
         return struct.unpack_from(self.processor.order + layout, data, offset)
 
     def _load(self, data):
@@ -138,6 +140,7 @@ class Machine:
         return entry, vector
 
     def _push(self, arguments, vector):
+        """Write arguments and the auxiliary `vector` to the stack, as Linux does at the start."""
         top = STACK + STACK_BYTES - 4 * PAGE
         texts = b"".join(word.encode() + b"\0" for word in arguments)
         at, places = top + 64, []
@@ -161,6 +164,7 @@ class Machine:
     # ---- System calls, whose numbers AArch64 and RISC-V share ----
 
     def _interrupt(self, uc, _number, _data):
+        """Handle a system call of the emulated program, for Unicorn's interrupt hook."""
         call = uc.reg_read(self.processor.call)
         arguments = [uc.reg_read(register) for register in self.processor.arguments]
         handler = self._CALLS.get(call)
@@ -171,6 +175,7 @@ class Machine:
         uc.reg_write(self.processor.arguments[0], result & (1 << self.processor.bits) - 1)
 
     def _exit(self, code, *_):
+        """Handle `exit`: keep the exit status."""
         self.code = code & 255
 
     def _zero(self, *_):
@@ -180,6 +185,7 @@ class Machine:
         return NO_TERMINAL
 
     def _text(self, address):
+        """Return the null-terminated string at an address."""
         found = b""
         while not found.endswith(b"\0"):
             found += bytes(self._uc.mem_read(address + len(found), 1))
@@ -194,6 +200,7 @@ class Machine:
         return number
 
     def _read(self, number, address, size, *_):
+        """Handle `read`: copy bytes of an open file to memory, and return their number."""
         data, place = self._open[number]
         part = data[place : place + size]
         self._open[number][1] += len(part)
@@ -201,6 +208,7 @@ class Machine:
         return len(part)
 
     def _write(self, number, address, size, *_):
+        """Handle `write`: append bytes of memory to the captured output."""
         self.output[number] += bytes(self._uc.mem_read(address, size))
         return size
 
@@ -212,12 +220,15 @@ class Machine:
             yield self._unpack(2 * self._word(), data)
 
     def _read_parts(self, number, address, count, *_):
+        """Handle `readv`: read into several buffers."""
         return sum(self._read(number, *span) for span in self._spans(address, count))
 
     def _write_parts(self, number, address, count, *_):
+        """Handle `writev`: write from several buffers."""
         return sum(self._write(number, *span) for span in self._spans(address, count))
 
     def _map(self, _at, size, *_):
+        """Handle `mmap`: return the address of new memory, or the code for too little memory."""
         place = self._heap
         self._heap += _pages(0, size)[1]
         return place if self._heap <= HEAP + HEAP_BYTES else NO_MEMORY

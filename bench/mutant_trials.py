@@ -67,6 +67,7 @@ def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) 
 
 
 def _child(config: Config, library: Path, number: int, streams: tuple[int, int], to: Any) -> None:
+    """Run a trial in a child process; send the error message, or an empty text, to a pipe."""
     # The simulator's output on a mutant is useless.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:

@@ -209,7 +209,11 @@ def outcome(case: Case) -> dict[str, Any]:
 
 
 def summary(outcomes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the numbers of tests by place, and the tests that are refused or differ."""
+    """Return the report: counts of tests, and the names of those that are refused or differ.
+
+    `outcomes` has the result of each test by name. Tests that ran are counted by where their
+    operators ran: on the engine, on the host, or on an interpreter.
+    """
     run = {name: row for name, row in outcomes.items() if "where" in row}
     others = {name: row for name, row in run.items() if "equal" not in row}
     return {

@@ -189,6 +189,7 @@ class Campaign:
             self._sound.add(test)
 
     def _keep(self, unit: str, mutant: Mutant, source: str, verdict: dict) -> dict:
+        """Store the verdict on a mutant in the report file, and return its record."""
         place = {"line": mutant.line, "before": mutant.before, "after": mutant.after}
         record = {"unit": unit, "source": source, "rule": mutant.rule, **place, **verdict}
         self._records[mutant.key] = record
@@ -230,6 +231,7 @@ def _digest_of_all() -> str:
 
 
 def _read(path: Path, otherwise: dict) -> dict:
+    """Return the contents of a JSON file, or `otherwise` if it does not exist."""
     return json.loads(path.read_text()) if path.is_file() else otherwise
 
 

@@ -120,6 +120,11 @@ def _run(unit: str, source: str | None, *arguments: str) -> subprocess.Completed
 
 
 def _print_digests(unit: str, sound: dict[str, str]) -> int:
+    """Print hashes of the netlists that contain a unit, by configuration; return exit status 0.
+
+    It stops at the first that differs from `sound`, the hashes without a mutation. The hash of a
+    configuration that cannot be built is empty.
+    """
     from matloom_rtl.convert import to_rtlil
 
     digests = {}

@@ -131,6 +131,7 @@ class Builder:
 def _random(
     noise: np.random.Generator, shape: tuple[int, ...], dtype: str, limit: float
 ) -> NDArray[Any]:
+    """Return random numbers of a type; floats are between `-limit` and `limit`."""
     if dtype not in _INTEGERS:
         return noise.uniform(-limit, limit, shape).astype(dtype)
     if dtype == "bool":

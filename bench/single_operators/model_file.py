@@ -137,6 +137,7 @@ def _bytes(tensor: FileTensor) -> bytes:
 
 
 def _operator(model: Any, graph: Any, source: FileOperator) -> None:
+    """Append an operator and its operator code to a TensorFlow Lite model."""
     code, operator = schema.OperatorCodeT(), schema.OperatorT()
     code.builtinCode = getattr(schema.BuiltinOperator, source.name)
     code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), source.version
