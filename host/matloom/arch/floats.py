@@ -79,6 +79,7 @@ _LEADING_BIT = 52
 
 
 def _choose(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """Return `if_true` where a condition (0 or 1) is 1, else `if_false`; works for arrays, too."""
     return if_false + (if_true - if_false) * condition
 
 

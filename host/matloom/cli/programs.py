@@ -106,6 +106,7 @@ def compile_command(
 
 
 def _write(program: Any, output: Path, emit: str | None) -> None:
+    """Write a program to `output`: as a file, as C (`emit` is "c"), or for an SoC ("soc")."""
     from matloom.tools.emit_c import write_c
     from matloom.tools.soc_app import network_image
 

@@ -59,7 +59,11 @@ def _single_operator(selected: Selected, run: EngineRun, index: int) -> Selected
 
 
 def _reason_not_to_fit(selected: Selected, job: Job) -> str | None:
-    """Return why a network does not fit, even without slices of variables; None if it fits."""
+    """Return why a network does not fit on the engine; None if it fits.
+
+    If the network has variables (state that it keeps between calls), it is also scheduled with
+    variables that have memory of their own, instead of being slices of larger tensors.
+    """
     reason = None
     for slices in (True, False) if selected.prepared.graph.variables else (False,):
         tried = replace(job, slices=slices)

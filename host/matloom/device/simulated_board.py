@@ -144,6 +144,7 @@ class SimulatedBoard(LineSimulation):
             self._hang_up()
 
     def _call(self, name: str, result: Any, *arguments: Any) -> Any:
+        """Call the library's `linked_<name>` with this board; `result` is its ctypes type."""
         function = getattr(self._library, f"linked_{name}")
         function.restype = result
         return function(ctypes.c_void_p(self._handle), *arguments)

@@ -170,6 +170,7 @@ def _move_buffer(model: Any, buffers: list[Any], tensor: Any) -> Any:
 
 
 def _renumber(places: Mapping[int, int], numbers: Any) -> Any:
+    """Return tensor numbers as an int32 array, replaced by their new numbers in `places`."""
     return np.array([places[int(number)] for number in numbers], np.int32)
 
 

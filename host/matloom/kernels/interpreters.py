@@ -198,6 +198,7 @@ class _OnnxReference(Library):
         return made
 
     def _dtype(self, value: Any) -> Any:
+        """Return the NumPy dtype of an input or output, an `onnx.ValueInfoProto`."""
         import onnx
 
         return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)

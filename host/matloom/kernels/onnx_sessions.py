@@ -83,6 +83,7 @@ def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) ->
 
 
 def _session(content: bytes, entry: dict[str, str], settings: dict[str, Any]) -> Any:
+    """Return an ONNX Runtime session with one thread, and with these options and config entries."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

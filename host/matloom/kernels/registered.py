@@ -227,6 +227,7 @@ def _decode(content: bytes) -> dict[str, Any]:
 
 
 def _value(entry: dict[str, Any]) -> Any:
+    """Return an attribute from its JSON form: bytes, an array, or other data as they are."""
     if set(entry) == {"bytes"}:
         return bytes.fromhex(entry["bytes"])
     if set(entry) == {"array", "dtype"}:

@@ -46,6 +46,7 @@ def float_weights(weights: NDArray[Any], mode: str) -> NDArray[np.float64]:
 def _limit(
     sums: Integers, bias: Any, activation: Activation = Activation.NONE, limits: Any = None
 ) -> Integers:
+    """Return probes (numbers for unknown values) of sums plus a bias, limited by an activation."""
     ends = _LIMITS[activation] if limits is None else limits
     low, high = (int(_patterns([value], "fp8_e5m2")[0]) for value in ends)
     return limit_sums(wrap32(sums), bias, low, high)
@@ -65,7 +66,7 @@ def float_result(context: NodeInputs, sums: Integers, activation: Activation) ->
 
 
 def _elements(context: NodeInputs, index: int) -> Integers:
-    """Return probes of the elements of an input that holds bit patterns, in the input's shape."""
+    """Return probes (numbers for unknown values) of an input's floats, in the input's shape."""
     tensor, raw = context.inputs[index], context.raw[index]
     size = tensor.element_bytes
     return element_probes([raw[place::size] for place in range(size)]).reshape(tensor.shape)

@@ -37,6 +37,7 @@ class Journal:
         return self._known[name]
 
     def _read(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield name and result of each trial of this search in the file; skip broken lines."""
         if self._path is None or not self._path.exists():
             return
         for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -124,7 +124,7 @@ def assign_buffers(draft: Draft) -> Failures:
 
 
 def prefetch(draft: Draft) -> Failures:
-    """Choose the slot before which each LOAD is issued."""
+    """Choose the tile before which each LOAD is issued; this never fails, so return ()."""
     time_loads(draft.segment, draft.current_plan, draft.segment.config)
     for load in draft.current_plan.loads:
         load.buffer.first = min(load.buffer.first, load.slot)

@@ -13,11 +13,12 @@ _FILLED_BLOCKS = 0.8
 def pack_positions(
     window: Window, channels: int, columns: int, config: Config, *, rows_follow: bool
 ) -> tuple[Window, int]:
-    """Return the window to compute, and how many of its positions share blocks of columns.
+    """Return the window to compute, and how many adjacent positions to compute at once.
 
-    That number divides the width of the window. If each output depends on only one position, and
-    `rows_follow` each other in the output without a gap, rows of the image may be joined, so that
-    the window has fewer and longer rows.
+    Positions of a layer with fewer `channels` than the array has `columns` may use different
+    columns at the same time. Their number divides the width of the window. If each output depends
+    on only one position, and `rows_follow` (rows of the output are contiguous), rows may be joined,
+    so that the window has fewer and longer rows.
     """
     pack = positions_per_block(window, channels, columns, config)
     if pack > 1 or not (window.is_pointwise and rows_follow):

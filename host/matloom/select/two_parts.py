@@ -15,18 +15,21 @@ from matloom.select.constant import ConstantWeights
 
 @dataclass(frozen=True, kw_only=True)
 class TwoPartWeights:
-    """Weights as the sums of two int8 parts, whose products EXECs add to the same sums.
+    """Weights too large for int8, each the sum of two int8 parts.
 
-    A chunk has the first part of all its blocks, then of each block the steps of the second part
-    from the first to the last that is not zero.
+    EXEC instructions multiply by each part and add all products to the same sums. Weights come in
+    tiles, as large as the array of multipliers. A step is the part of the reduction that one tile
+    covers, and an output block is as many output channels as the array has columns. A chunk, the
+    bytes that one LOAD brings, has the first parts of all its tiles; then, for each block, the
+    second parts from the first step to the last one with a weight other than zero.
 
     Members
     -------
     first, second:
         The parts, of the same shape.
     column_steps, row_steps:
-        Number of steps of a column of the kernel, and of a row. An EXEC runs steps of one column,
-        whole columns of one row, or whole rows.
+        Number of steps for one position of the kernel, and for one of its rows. An EXEC runs steps
+        of one position, all steps of some positions in one row, or all steps of some rows.
     """
 
     first: ConstantWeights

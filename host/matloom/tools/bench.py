@@ -69,7 +69,7 @@ class Workload:
     def target_cycles(self, macs: int, config: Config) -> int | None:
         """Return the cycles at which an engine reaches the target utilisation; None for no target.
 
-        `macs` are the multiply-accumulates of the network; a matrix product counts its own.
+        `macs` counts the network's multiply-accumulates; a matrix product ignores it.
         """
         if self.target is None:
             return None

@@ -49,6 +49,7 @@ class _Operator:
         return self.inputs[0]
 
     def attribute(self, name: str, default: Any) -> Any:
+        """Return the value of an attribute of the ONNX node, or `default` if it has none."""
         import onnx
 
         found = {item.name: item for item in self.node.attribute}

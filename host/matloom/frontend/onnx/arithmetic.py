@@ -38,6 +38,7 @@ def _shapes(graph: Any) -> dict[str, Shape]:
 
 
 def _macs(node: Any, shapes: dict[str, Shape]) -> int:
+    """Return the number of multiply-accumulates of an ONNX node."""
     input_shapes = [shapes.get(name, ()) for name in node.input]
     outputs = math.prod(shapes.get(node.output[0], (0,))) if node.output else 0
     at = _CONVOLUTIONS.get(node.op_type)

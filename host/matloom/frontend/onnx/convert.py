@@ -129,6 +129,7 @@ class Conversion:
         return found
 
     def _convert(self, index: int, node: Any) -> None:
+        """Convert an ONNX node for the engine, or keep it for an interpreter if impossible."""
         own, marked = registered_node(node), self.values.mark()
         try:
             if own is not None:

@@ -63,6 +63,7 @@ def _size(dim: Any, named: Set[str]) -> int | str | None:
 
 
 def _info(model: Any) -> ModelInfo:
+    """Return the descriptive fields of an ONNX model, such as its producer."""
     return ModelInfo(
         producer=model.producer_name,
         graph=model.graph.name,

@@ -60,7 +60,7 @@ class GraphReader:
         return graph
 
     def claims(self) -> list[Claim]:
-        """Return, for each operator on the engine, how many results can differ from ONNX Runtime's.
+        """Return counts of results that can differ from ONNX Runtime's, for each engine operator.
 
         The list is empty if there are no such operators.
         """
@@ -186,6 +186,7 @@ class GraphReader:
         )
 
     def _tensor(self, value: Any, shape: Shape) -> Tensor:
+        """Return the tensor for an ONNX output of this shape; raise ModelError if it is none."""
         kind = value.type.WhichOneof("value")
         if kind != "tensor_type":
             what = (kind or "nothing").removesuffix("_type").replace("_", " ")

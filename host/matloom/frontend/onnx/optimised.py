@@ -41,6 +41,7 @@ def has_integer_operators(graph: Any) -> bool:
 
 
 def _operators(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of an ONNX graph, and those of its subgraphs."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):

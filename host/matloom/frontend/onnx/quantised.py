@@ -133,6 +133,7 @@ def layer_of(model: Model, node: Any) -> Layer | None:
 def _layer(
     model: Model, node: Any, data: Sequence[str], constants: Sequence[str], output: Sequence[str]
 ) -> Layer:
+    """Return a quantised layer, given names of its tensors, their scales and zero points."""
     weights, scale = model.constant(constants[0]), model.constant(constants[1])
     return Layer(
         node=node,

@@ -40,6 +40,7 @@ def infer_shapes(model: Any) -> Any:
 
 
 def _infer(model: Any) -> Any:
+    """Return an ONNX model with the shapes that ONNX infers, or unchanged if its nodes disagree."""
     import onnx
 
     shadow = onnx.ModelProto()

@@ -85,6 +85,7 @@ def _type_name(number: int) -> str:
 
 
 def _dims(value: Any) -> Iterator[Any]:
+    """Yield the dimensions of an ONNX tensor's shape."""
     yield from value.type.tensor_type.shape.dim
 
 

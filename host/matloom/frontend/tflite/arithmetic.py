@@ -40,6 +40,7 @@ def _shapes(subgraph: Any, operator: Any, field: str) -> list[Shape]:
 
 
 def _macs(name: str, subgraph: Any, operator: Any) -> int:
+    """Return the number of multiply-accumulates of an operator in a TensorFlow Lite file."""
     inputs = _shapes(subgraph, operator, "Inputs")
     if name == "UNIDIRECTIONAL_SEQUENCE_LSTM":
         weights = [math.prod(inputs[at]) for at in _LSTM_WEIGHTS if at < len(inputs)]

@@ -56,6 +56,7 @@ def _is_custom(model: Any, operator: Any) -> bool:
 
 
 def _attributes(operator: Any) -> dict[str, Any]:
+    """Return the options of a custom operator by name; bytes of unknown format as `options`."""
     content = numbers(operator, "CustomOptions").tobytes()
     if not content:
         return {}

@@ -181,6 +181,7 @@ def _quantisation(table: Any) -> bytes:
 
 
 def _operator(table: Any, codes: list[int]) -> LoadedOperator:
+    """Return an operator of a TensorFlow Lite file, with the options that matter here."""
     code = codes[table.OpcodeIndex()]
     settings: tuple[int, ...] = ()
     if code in _PARAMETERS:

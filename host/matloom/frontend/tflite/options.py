@@ -54,6 +54,7 @@ def _image(inputs: Sequence[Tensor], place: int) -> Pair:
 
 
 def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair) -> Padding:
+    """Return the padding of an operator from its options: SAME or VALID."""
     kind = table.Padding()
     if kind == tflite.Padding.SAME:
         return same_padding(image, kernel, stride, dilation)

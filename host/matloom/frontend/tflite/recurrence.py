@@ -91,6 +91,7 @@ def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
 
 
 def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
+    """Return an int8 LSTM from a TensorFlow Lite operator's options and its inputs by index."""
     data, hidden, cell = inputs[0], inputs[_HIDDEN], inputs[_CELL]
     power = math.log2(cell.scale)
     if power not in _POWERS:

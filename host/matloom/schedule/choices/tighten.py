@@ -18,9 +18,9 @@ Widest = Callable[[], ScheduleParams]
 
 
 def widest_choices(segment: Segment, params: ScheduleParams) -> Widest:
-    """Return a function without arguments that returns the choices with the widest limits.
+    """Return a function that returns a segment's choices before any of them was tightened.
 
-    These are computed at the first call.
+    They have the widest bounds on the sizes of tiles. They are computed at the first call.
     """
 
     @cache
@@ -37,8 +37,9 @@ def store_one_by_one(
 ) -> ScheduleParams | None:
     """Return choices in which some stages store the results of each tile separately.
 
-    These stages held results of several tiles, for a joint STORE, at the slot where a buffer found
-    no room. Return None if there are none. No other choice changes, since the plan may then fit.
+    These stages held results of several tiles, for a joint STORE, at the slot (place in the order
+    of tiles) where a buffer found no room. Return None if there are none. No other choice changes,
+    since the plan may then fit.
     """
     joint = frozenset[int]().union(*(each.joint for each in failures))
     return replace(params, one_by_one=params.one_by_one | joint) if joint else None
@@ -50,7 +51,9 @@ def tighten_failed(
     failures: tuple[OutOfScratchpad, ...],
     widest_limits: Widest,
 ) -> ScheduleParams | None:
-    """Return the next choices to try: tighter for each stage that failed; None if nothing is left.
+    """Return the next choices to try, with smaller tiles for stages whose buffers found no room.
+
+    Return None if nothing is left to try.
 
     Choices that affect all stages are changed one at a time. Among stages that share tensors on
     chip, only the first that failed is tightened, since that may free enough memory for the others.
@@ -116,7 +119,7 @@ def _tighten(
 def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
-    """Halve a limit of a stage, or reload its weights more often, however slow that makes it.
+    """Halve the largest size of a stage's tiles, or reload its weights more often, however slow.
 
     Return None if all limits are at their minimum.
     """
@@ -188,7 +191,7 @@ def _oversized_tensors(segment: Segment, config: Config) -> list[str]:
 def _spill_tensor(
     segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
-    """Return choices that spill a tensor, and reset the limits of the stages that use it.
+    """Return choices that keep a tensor in external memory, and reset tile sizes of its stages.
 
     These get the widest limits, except that the bytes of their tiles are bounded.
     """

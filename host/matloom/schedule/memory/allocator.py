@@ -66,7 +66,10 @@ class Allocator:
         return self._random is not None
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers live at any slot from `first` to `last`, in order of address."""
+        """Return the buffers in use at any slot from `first` to `last`, in order of address.
+
+        A slot is a place in the order of tiles.
+        """
         window = self._window
         if window is not None and window.first <= first and last <= window.last:
             return window.alive(first, last)
@@ -81,7 +84,7 @@ class Allocator:
         return placed
 
     def unfocus(self) -> None:
-        """Drop the slots cached by `focus`."""
+        """Drop the buffers cached by `focus`."""
         self._window = None
 
     def _banks(self, start: int, end: int) -> range:
@@ -277,9 +280,11 @@ class Allocator:
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
-        """Reserve `size` bytes from `start` for slots first..last; they must be free.
+        """Reserve `size` bytes from address `start`, which must be free, for slots first..last.
 
-        `high` and `reads` are as for `place`.
+        A slot is a place in the order of tiles. `high` says that the buffer prefers high addresses,
+        and `reads` has the first and last slot that reads it; both affect where later buffers are
+        placed.
         """
         self.reserve_placed(PlacedBuffer(start, start + size, first, last, reads, high))
 

@@ -191,7 +191,10 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The part of the reduction that each tile of a prologue covers; None for other tiles."""
+        """For each tile, the panel (part of the reduction) that it adds; None for most tiles.
+
+        Only a prologue, the start of a matrix product whose operands still arrive, has panels.
+        """
         return [
             Panel(tile.first_step, tile.end_row) if tile.prologue_sums else None
             for tile in self.tiles

@@ -99,7 +99,10 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The part of the reduction that each tile of a prologue covers; None for other tiles."""
+        """For each tile, the panel (part of the reduction) that it adds; None for most tiles.
+
+        Only a prologue, the start of a matrix product whose operands still arrive, has panels.
+        """
         return [None] * len(self.tiles)
 
     @property

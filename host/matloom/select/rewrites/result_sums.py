@@ -70,7 +70,10 @@ def _narrow_input(stage: Stage) -> str | None:
 
 
 def _can_add_to_results(stage: Stage) -> TypeGuard[ArrayStage]:
-    """Return whether POST can add bytes to the results of a stage."""
+    """Return whether a stage's results may be added to another tensor as they are written.
+
+    That is done by POST, the unit that turns sums into result bytes.
+    """
     if not isinstance(stage, ArrayStage) or stage.post_input is not None:
         return False
     plain = stage.makes_dense_bytes and stage.sums_per_output == 1
