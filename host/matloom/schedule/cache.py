@@ -21,7 +21,7 @@ class Cache:
     Members
     -------
     tilings:
-        Tilings of the stages, by the limits that led to them.
+        Tilings (how each stage is cut into tiles), by the bounds on tile sizes that led to them.
     placements:
         Addresses of groups of buffers in the last plan (`memory.placing`).
     """

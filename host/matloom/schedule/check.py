@@ -29,7 +29,7 @@ def check_plan(plan: Plan, config: Config) -> None:
 
 
 def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
-    """Check that tiles make each output exactly once, with all reduction steps in order."""
+    """Check that tiles make each output exactly once, and do its reduction in order."""
     checks: dict[type[Stage], Callable[[Any, list[Any]], None]] = {
         ArrayStage: _check_array,
         VectorStage: _check_vector,
@@ -77,7 +77,7 @@ def _check_vector(stage: VectorStage, tiles: list[VectorTile]) -> None:
 
 
 def check_order(plan: Plan) -> None:
-    """Check that each tile has exactly one slot, and the tiles of each stage are in order."""
+    """Check that each tile has one slot (place in the order), and a stage's tiles are in order."""
     following = Counter[int]()
     for number, slot in enumerate(plan.slots):
         tiles = plan.tilings[slot.stage].tiles
@@ -93,6 +93,8 @@ def check_order(plan: Plan) -> None:
 
 def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
     """Check that all tiles of stage `index` are in the plan, within its recorded span of slots.
+
+    A slot is a place in the order of tiles.
 
     `slots` is the number of slots that the plan has for the stage.
     """
@@ -124,7 +126,8 @@ def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
 def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> None:
     """Check that buffers lie inside the scratchpad, are aligned, and do not overlap.
 
-    Two buffers may share bytes if their live ranges have no slot in common.
+    Two buffers may share bytes if their live ranges have no slot (place in the order of tiles) in
+    common.
     """
     alive: list[tuple[str, Buffer]] = []
     for kind, buffer in sorted(buffers, key=lambda item: item[1].first):

@@ -59,7 +59,7 @@ class ClearGains:
         return self._with_strips(segment, plan) or plan
 
     def _with_turns(self, segment: Segment, params: ScheduleParams, plan: Plan) -> Plan | None:
-        """Return the plan with stages in turns; None if it may not be faster or does not fit."""
+        """Return the plan with alternating stages; None if it may not be faster or does not fit."""
         if self.options.tiling_seed is not None or not self._may_decide(segment, plan):
             return None
         gain = cycles_saved_by_turns(segment, plan.params, self.cache)

@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage
 
 
 def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
-    """Return the tiling of each stage, in order."""
+    """Return how each stage is cut into tiles and chunks of weights, in order."""
     found: list[Tiling] = []
     handed = params.spilled & segment.followed_tensors
     turned = params.spilled & segment.alternating_tensors if params.turns else frozenset()
@@ -44,7 +44,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
 
 
 def _whole_maps(limits: TilingParams) -> TilingParams:
-    """Return limits with which each tile of a stage covers all output positions."""
+    """Return bounds on tile sizes with which each tile of a stage covers all output positions."""
     return TilingParams(
         weights=limits.weights,
         chunk_bytes=limits.chunk_bytes,

@@ -12,9 +12,9 @@ from matloom.schedule.tiling.stages import Tiling
 def skip_repeated_tilings(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
-    """Yield the choices in `space` that cut stages into other tiles than all earlier choices.
+    """Yield those choices that cut stages into other tiles than all earlier ones in `space`.
 
-    The choices may differ only in their limits on tiles.
+    The choices may differ only in their bounds on tile sizes.
     """
     known: set[tuple[Tiling, ...]] = set()
     for params in space:

@@ -19,7 +19,9 @@ TABLE = -2
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """Bytes in the scratchpad that are live from slot `first` to slot `last`, inclusive.
+    """Bytes in the scratchpad that are in use from slot `first` to slot `last`.
+
+    Slots are places in the order of tiles; both are inclusive.
 
     The address is a multiple of `boundary`; it is -1 until one is assigned. `stage` is the index of
     the first stage that uses the buffer. With `high`, the allocator prefers high addresses. A
@@ -39,7 +41,7 @@ class Buffer:
 
     @property
     def reads(self) -> tuple[int, int]:
-        """First and last slot at which the buffer may be read; its whole life if unknown."""
+        """First and last slot (tile in order) that may read the buffer; its life if unknown."""
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 
@@ -154,7 +156,9 @@ class ScheduleParams:
         return self.resident or self.pinned_at is not None
 
     def keeps_chunk(self, stage: int, chunk: int) -> bool:
-        """Return whether a chunk of a stage's weights stays on chip, if any weights do.
+        """Return whether a chunk of a stage's weights stays on chip between calls, if any do.
+
+        A chunk is the part that one LOAD brings.
 
         Parameters and tables have negative chunk numbers.
         """
@@ -178,7 +182,7 @@ class OutOfScratchpad:
 
     @classmethod
     def for_buffer(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
-        """Return the failure to place a buffer of this kind, which the tile of a slot needs."""
+        """Return the failure to place a buffer, of the given kind, that a slot's tile needs."""
         return cls(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
 
 

@@ -90,7 +90,7 @@ class Residency:
     def _first_worthwhile(
         self, scheduled: Scheduled, ways: Iterable[tuple[ScheduleParams, str]]
     ) -> Scheduled:
-        """Return the first schedule with resident weights that is worthwhile, else `scheduled`.
+        """Return the first schedule with weights kept on chip that is worthwhile, else `scheduled`.
 
         `ways` are the choices to try, each with a name for the list of candidates.
         """
@@ -106,7 +106,7 @@ class Residency:
         return scheduled
 
     def _resident_choices(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
-        """Return the choices for resident weights that are worth planning."""
+        """Return the choices with weights kept on chip between calls that are worth planning."""
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, scheduled.segment.config):
@@ -118,7 +118,7 @@ class Residency:
         return resident_params(scheduled.segment, scheduled.plan.params)
 
     def _may_gain(self, scheduled: Scheduled, share: float) -> bool:
-        """Return whether resident weights could shorten later calls to this share of the cycles.
+        """Return whether weights on chip could shorten later calls to this share of the cycles.
 
         The estimate assumes that nothing waits for weights. If the options ask for resident weights
         or for most effort, the result is always true.

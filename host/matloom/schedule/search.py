@@ -151,7 +151,7 @@ class _Decisions:
         return self._faster("banks apart", found, try_separate_banks(found, self.cache))
 
     def _try_turns(self, candidate: Candidate, current: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one in which stages take turns."""
+        """Return the faster of a schedule and one in which stages and their readers alternate."""
         start = self._first_params(current.segment, candidate)
         other = try_alternating_stages(start, current, self.cache)
         return self._faster("stages in turns", current, other)
@@ -259,7 +259,7 @@ class _Decisions:
     def _schedule_like(
         self, current: Scheduled, segment: Segment, params: ScheduleParams
     ) -> Scheduled | DoesNotFit:
-        """Return the schedule of another segment, with turns and banks chosen as in `current`."""
+        """Return the schedule of another segment, with alternation and banks as in `current`."""
         if current.plan.params.turns:
             params = with_turns(params)
         if not current.plan.params.avoid_conflicts:
@@ -274,7 +274,7 @@ class _Decisions:
     ) -> Scheduled | DoesNotFit:
         """Return the schedule of a segment, with weights kept on chip if that is better.
 
-        `known` is the schedule without resident weights, if it exists already.
+        `known` is the schedule without weights kept on chip, if it exists already.
         """
         found = evaluate(segment, params, self.cache) if known is None else known
         if isinstance(found, DoesNotFit):

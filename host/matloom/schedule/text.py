@@ -33,7 +33,7 @@ def tile_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def order_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield a line of text for each slot of the schedule: its stage and tile."""
+    """Yield a line of text for each slot (place in the order): the stage and tile there."""
     stages = scheduled.segment.stages
     for number, slot in enumerate(scheduled.plan.slots):
         last = ", its last" if slot.last else ""
@@ -57,7 +57,7 @@ def load_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield buffers with addresses and live ranges in slots, then LOADs with their slots."""
+    """Yield buffers with addresses and live ranges (slots are tiles in order), then LOADs."""
     plan, stages = scheduled.plan, scheduled.segment.stages
     for name in sorted(plan.params.spilled):
         yield f"tensor {name}: in external memory"

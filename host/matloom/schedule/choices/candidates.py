@@ -64,13 +64,16 @@ def _weight_candidates(segment: Segment, config: Config, effort: int) -> tuple[C
 
 
 def _prologue_bytes(stage: Stage, blocks: int) -> int:
-    """Return the size in bytes of a stage's input and of the weights of some output blocks."""
+    """Return the size in bytes of a stage's input, and of the weights of `blocks` output blocks.
+
+    A block is as many output channels as the array has columns.
+    """
     weights = blocks * stage.weight_block_bytes
     return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
-    """Return candidates that start with the prologues of `_PROLOGUES`."""
+    """Return candidates whose first tiles are shaped as in `_PROLOGUES`."""
     return tuple(
         Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES
@@ -78,7 +81,10 @@ def _prologues(config: Config) -> tuple[Candidate, ...]:
 
 
 def _has_prologue(segment: Segment, config: Config) -> bool:
-    """Return whether the first stage is a tall matrix product with constant weights."""
+    """Return whether the first stage is a tall matrix product with constant weights.
+
+    Its first tiles may then be shaped so that work starts before all operands have arrived.
+    """
     stage = segment.stages[0].array
     loop_nest = None if stage is None else as_loop_nest(stage.loop_nest)
     if stage is None or loop_nest is None:

@@ -111,7 +111,10 @@ def _saved_cycles(segment: Segment, pair: _Pair) -> float:
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
-    """Return the cycles for which a stage keeps EXEC or POST busy, whichever is longer."""
+    """Return for how many cycles a stage keeps EXEC or POST busy, whichever is longer.
+
+    EXEC is the array of multipliers, POST turns sums into bytes.
+    """
     grid = stage.grid
     vectors = grid.rows * grid.width
     return exec_cycles(vectors, grid.blocks * stage.steps, vectors * grid.blocks, config)
@@ -163,7 +166,11 @@ def _plain_product(stage: ArrayStage | None, config: Config) -> ArrayStage | Non
 
 
 def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
-    """Return a stage that makes one block of channels, from channel `first`, of each position."""
+    """Return a stage that makes one block of channels, from channel `first`, of each position.
+
+    A block is as many channels as the array has columns; the whole stage makes `channels` channels
+    at each position.
+    """
     grid, (region,) = stage.grid, stage.regions
     # The outputs of a dense layer are the channels of several positions.
     chosen = slice(first // grid.block_bytes, None, channels // grid.block_bytes)
@@ -220,6 +227,6 @@ def _constants(stage: ArrayStage) -> ConstantWeights | SharedTailWeights:
 
 
 def _tiles(stage: ArrayStage) -> Array:
-    """Return the weight tiles of a stage whose weights are constant."""
+    """Return the constant weights of a stage as tiles of the array's size."""
     assert isinstance(stage.weights, ConstantWeights)
     return stage.weights.tiles

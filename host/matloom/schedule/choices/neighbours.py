@@ -29,7 +29,7 @@ def stages_ending_by_blocks(segment: Segment) -> set[int]:
 
 
 def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small feature map should be tiled by output blocks, not by rows.
+    """Return whether to cut a stage on a small feature map by channels (output blocks), not rows.
 
     It should if tiles of this or of the next stage then wait only for the tile that makes their
     channels, instead of the whole map.
@@ -56,7 +56,7 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
 
 def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
-    """Return whether the last steps of a stage's first tile should be a separate EXEC.
+    """Return whether the last reduction steps of a stage's first tile should be a separate EXEC.
 
     They should if only they need the last tile of the previous stage. `after_blocks` says that the
     previous stage is tiled by output blocks.

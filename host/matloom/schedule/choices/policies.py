@@ -78,7 +78,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
 
 
 def _chunk_bytes(segment: Segment) -> int:
-    """Return the preferred size in bytes of a chunk of weights."""
+    """Return the preferred size in bytes of a chunk, the weights that one LOAD brings."""
     weights = sum(stage.weight_bytes for stage in segment.stages if stage.loads_weights)
     fits = weights <= segment.config.spad_bytes
     wanted = tuning.CHUNK_BYTES if fits else tuning.SMALL_CHUNK_BYTES
@@ -88,7 +88,7 @@ def _chunk_bytes(segment: Segment) -> int:
 def _first_tile(segment: Segment, index: int, *, split: bool) -> FirstTiles:
     """Return the shape of the first tile of stage `index`, which is not the first stage.
 
-    `split` says whether the last steps of the tile should be a separate EXEC.
+    `split` says whether the last reduction steps of the tile should be a separate EXEC.
     """
     if not split:
         return FirstTiles.WHOLE
@@ -107,7 +107,7 @@ def addends(segment: Segment) -> frozenset[str]:
 
 
 def plain_params(segment: Segment) -> ScheduleParams:
-    """Return the choices of the simplest schedule: equal tiles, and weights loaded in chunks."""
+    """Return the choices of the simplest schedule: equal tiles, and weights loaded in pieces."""
     config = segment.config
     size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(

@@ -80,10 +80,12 @@ def keep_some_weights(segment: Segment, params: ScheduleParams, share: float) ->
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
-    """Return the number of weight chunks of each stage whose weights may stay on chip.
+    """Return, for stages whose weights may stay on chip, the number of LOADs that bring them.
 
-    The key is the index of the stage. `limits` has the limits of each stage, which determine its
-    chunks.
+    Each brings a chunk of the weights.
+
+    The key is the index of the stage. `limits` has the bounds on tiles of each stage, which
+    determine its chunks.
     """
     return {
         # Only stages of the array load weights.
@@ -94,7 +96,7 @@ def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, 
 
 
 def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> dict[int, int]:
-    """Return how many chunks of each stage to keep on chip, in a share of the scratchpad.
+    """Return how many weight chunks of each stage to keep on chip, in a share of the scratchpad.
 
     `most` has the number of chunks of each stage. Stages that use their weights least come first,
     since less arithmetic hides their LOADs. A stage may keep only some of its chunks.
@@ -110,7 +112,9 @@ def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> 
 def resident_chunks(
     segment: Segment, most: Mapping[int, int], counts: Mapping[int, int]
 ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-    """Return the members `leaving` and `partly` of choices in which stages keep `counts` chunks.
+    """Return the members `leaving` and `partly` of choices that keep `counts` chunks on chip.
+
+    A chunk is the part of a stage's weights that one LOAD brings; `counts` is by stage.
 
     `most` has the number of chunks of each stage whose weights may stay.
     """
@@ -140,5 +144,5 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
 
 
 def _with_blocks(last: LastTiles, enabled: bool) -> LastTiles:
-    """Return the flags with or without `LastTiles.BLOCKS`."""
+    """Set or clear `LastTiles.BLOCKS`: whether the last tiles have ever fewer output channels."""
     return last | LastTiles.BLOCKS if enabled else last & ~LastTiles.BLOCKS

@@ -47,7 +47,8 @@ def estimated_ratio(
 def busy_cycles(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
     """Return the cycles for which stages keep the array or the bus busy, whichever is longer.
 
-    The maximum is taken for each stage. Only loads of `spilled` tensors count for the bus.
+    The maximum is taken for each stage. Only loads of `spilled` tensors, kept in external memory,
+    count for the bus.
     """
     total = 0.0
     for stage, tiling in zip(segment.stages, tilings, strict=True):

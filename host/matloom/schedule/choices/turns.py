@@ -17,7 +17,7 @@ from matloom.select.stage import ArrayStage
 def turn_taking_limits(
     producer: ArrayStage, first: TilingParams, second: TilingParams
 ) -> tuple[TilingParams, TilingParams]:
-    """Return the limits on tiles of two stages that alternate, for the first stage and its reader.
+    """Return bounds on tile sizes for two stages that alternate: the first stage, its reader.
 
     Each time, the first makes as many rows as fit `tile_bytes` with their input, and half of it
     with their output.
@@ -48,9 +48,9 @@ def saved_cycles(
 ) -> float:
     """Return the estimated cycles that two stages save by alternating; 0 if they do not.
 
-    Both arguments have the tilings of producer and reader: in `turns` they alternate, in `apart`
-    they do not. In alternation, arithmetic hides the transfers of both stages; but with few rows at
-    a time, more rows are loaded twice.
+    `turns` and `apart` have the tilings of producer and reader: in `turns` they alternate, in
+    `apart` they do not. In alternation, arithmetic hides the transfers of both stages; but with few
+    rows at a time, more rows are loaded twice.
     """
     if not (turns[0].tiles_of_strip and turns[1].tiles_of_strip):
         return 0

@@ -35,7 +35,7 @@ class Accumulators:
         self._kept: int | None = None
 
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first accumulator entry of a tile.
+        """Return the first accumulator entry of a tile, in one of two halves of the accumulators.
 
         Consecutive tiles share a half if that does not block POST, so that no tile waits for POST
         of the one before. Otherwise halves alternate.

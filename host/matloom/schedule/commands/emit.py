@@ -69,7 +69,7 @@ class _Emitter:
             emit()
 
     def slot(self, slot_index: int, slot: Slot) -> None:
-        """Emit the tile of a slot, and the STOREs of the bytes it completes.
+        """Emit the tile of a slot (place in the order), and the STOREs of bytes it completes.
 
         If EXEC compares its sums with another input (`is_limited`), the results of a tile follow
         the arithmetic of the next tile of the stage: POST then writes them while EXEC works, and

@@ -17,7 +17,7 @@ from matloom.select.two_parts import TwoPartWeights
 def executes(
     plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, fields: Fields, config: Config
 ) -> Iterator[Fields]:
-    """Yield the fields of the EXECs that compute the tile of slot `number`.
+    """Yield the fields of the EXECs that compute the tile at slot `number` of the order.
 
     Parameters
     ----------

@@ -29,7 +29,10 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
 
 
 def affects_results(segment: Segment, plan: Plan, load: Load, slot_index: int) -> bool:
-    """Return whether a LOAD overwrites bytes that a slot's results use, or reads the results."""
+    """Return whether a LOAD overwrites bytes that a tile's results use, or reads the results.
+
+    `slot_index` is the place of the tile in the order of all tiles.
+    """
     stage = plan.slots[slot_index].stage
     if load.what[:2] == ("tensor", segment.stages[stage].output):
         return True

@@ -19,7 +19,7 @@ def second_input(
     Parameters
     ----------
     slot_index:
-        Index of the tile's slot.
+        Index of the tile in the order of all tiles.
     part:
         The tile, or some of its rows.
     entry:
@@ -90,7 +90,7 @@ def with_addend(
 
 
 def _skip_blocks(stage: ArrayStage, post: Fields, count: int) -> Fields:
-    """Return a POST of results without its first `count` output blocks."""
+    """Return the POST fields, changed to leave out the first `count` blocks of channels."""
     return {
         **post,
         "oc_blocks": post["oc_blocks"] - count,

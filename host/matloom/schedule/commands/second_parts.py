@@ -15,8 +15,8 @@ def second_parts(
 ) -> Iterator[tuple[ArrayTile, Fields]]:
     """Yield the parts of a tile that need another EXEC, for the second part of nine-bit weights.
 
-    Each comes with the fields of its EXEC. Output blocks and steps that have no second part are
-    left out.
+    Each comes with the fields of its EXEC. Blocks of channels and steps of the reduction without a
+    second part are left out.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class Stores:
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
     def needs_store(self, slot_index: int, slot: Slot) -> bool:
-        """Return whether a slot completes bytes that STOREs must write to external memory."""
+        """Return whether the tile of a slot completes bytes that must go to external memory."""
         stage = self.segment.stages[slot.stage]
         if slot_index in self.plan.stagings:
             last = slot.number + 1 == self.plan.stored_together(slot).stop
@@ -34,13 +34,13 @@ class Stores:
         return self._complete_end(slot) > self.stored[stage.output]
 
     def _complete_end(self, slot: Slot) -> int:
-        """Return the end of the output bytes that are complete after a slot and may be stored."""
+        """Return the end of the output bytes that are complete after a tile, and may be stored."""
         end = self.plan.tilings[slot.stage].finished[slot.number]
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
         return end if view is None else min(end, view[1])
 
     def _completes_last_blocks(self, slot: Slot) -> bool:
-        """Return whether a slot completes some output blocks of the last rows, to store at once.
+        """Return whether a tile completes some channels of the last rows, to store at once.
 
         That leaves little to store after the last tile. It applies to outputs that lie whole on
         chip.
@@ -51,7 +51,7 @@ class Stores:
         return at_home and whole and self.plan.tilings[slot.stage].ends_in_blocks(slot.number)
 
     def append(self, slot_index: int, slot: Slot, timestamp: int) -> None:
-        """Emit the STOREs after a slot that needs them; the last one has the timestamp."""
+        """Emit the STOREs after a tile that needs them; the last one has the timestamp."""
         staging = self.plan.stagings.get(slot_index)
         if staging is not None:
             self._store_staged(slot, staging.address, timestamp)

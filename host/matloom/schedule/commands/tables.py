@@ -25,7 +25,7 @@ class Tables:
         self._held = dict.fromkeys(_USES, b"")
 
     def fill_early(self, slot_index: int, stages: Sequence[Stage]) -> None:
-        """Fill the tables that are to be filled before the tile of a slot, if any."""
+        """Emit the POSTs that fill tables ahead of use, if any are due before a slot's tile."""
         for index in self._plan.early_fills.get(slot_index, ()):
             self._use(index, stages[index])
 
@@ -37,7 +37,7 @@ class Tables:
         return self._use(self._plan.slots[slot_index].stage, stage, block)
 
     def is_filled(self, stage: Stage, block: int) -> bool:
-        """Return whether the lookup tables hold those of a stage's output block."""
+        """Return whether the lookup tables hold those of a stage's block of channels now."""
         return stage.table is not None and self._held["table"] == stage.table[block].tobytes()
 
     def _use(self, index: int, stage: Stage, block: int = 0) -> dict[str, int]:

@@ -33,7 +33,9 @@ class VectorPosts:
         self._channels = 0
 
     def append(self, slot_index: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
-        """Emit the POSTs of a tile: one for its whole vectors, then one for the remaining bytes.
+        """Emit the POSTs of a tile: one for its whole vectors, then one for remaining bytes.
+
+        A vector has a byte for each column of the array.
 
         A single POST does both if there are at most `tuning.RAGGED_BLOCKS` whole vectors: it
         processes them as blocks of one position, of which the last is incomplete. If inputs repeat,
@@ -125,7 +127,7 @@ class VectorPosts:
     def _extent(
         self, stage: VectorStage, index: int, shape: dict[str, int]
     ) -> tuple[int, dict[str, int]]:
-        """Return the first output block that POST `index` of a stage makes, and its extent.
+        """Return the first block of channels that POST `index` of a stage makes, and its extent.
 
         The extent is given by fields, and `shape` is that of a POST of all blocks. It has no blocks
         if the POST makes none of the channels of the current block.

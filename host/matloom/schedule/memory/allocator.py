@@ -197,7 +197,7 @@ class Allocator:
     def _earliest(
         self, size: int, slots: range, last: int, align: int
     ) -> tuple[int | None, list[PlacedBuffer]]:
-        """Return the first slot of a range from which a buffer fits; None if there is none.
+        """Return the first slot (place in the order of tiles) from which a buffer fits, or None.
 
         `size` and `align` are the buffer's, and `last` is its last slot. Also returns, in order of
         address, at least the buffers that are live from that slot. Going back to earlier slots only

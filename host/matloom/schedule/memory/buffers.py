@@ -64,9 +64,10 @@ def tensor_buffers_of(
 def _last_read_slot(slots: int, array: list[int], slot_index: int) -> int:
     """Return the last slot in which reads of the tile of a slot may still be in progress.
 
-    An array tile reads only during its own slot. An element-wise tile may queue behind an earlier
-    array tile, so its reads may last until the next array tile starts. `array` lists the slots of
-    array tiles in ascending order; `slots` is the number of all slots.
+    A slot is a place in the order of tiles. An array tile reads only during its own slot. An
+    element-wise tile may queue behind an earlier array tile, so its reads may last until the next
+    array tile starts. `array` lists the slots of array tiles in ascending order; `slots` is the
+    number of all slots.
     """
     place = bisect_left(array, slot_index)
     following = array[place] if place < len(array) else slots
@@ -74,7 +75,7 @@ def _last_read_slot(slots: int, array: list[int], slot_index: int) -> int:
 
 
 class Builder:
-    """Collects the buffers and LOADs of a plan, one slot after another."""
+    """Collects the buffers and LOADs of a plan, one tile after another."""
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
@@ -94,7 +95,7 @@ class Builder:
         plan.early_fills = early_fills(segment, plan)
 
     def add(self, slot_index: int, slot: Slot) -> None:
-        """Record the buffers and LOADs that the tile of a slot needs."""
+        """Record the buffers and LOADs that the tile of a slot (place in the order) needs."""
         index, tile = slot.stage, slot.number
         stage, cut = self.segment.stages[index], self._tilings[index]
         for early in self.plan.early_fills.get(slot_index, ()):
@@ -113,7 +114,7 @@ class Builder:
             self._add_output(slot_index, slot, stage.addend)
 
     def _add_table(self, slot_index: int, index: int) -> None:
-        """Record the buffer of stage `index`'s table for slot `slot_index`, if it has a table."""
+        """Record a buffer for the lookup table of stage `index`, if any, in use at a slot."""
         stage = self.segment.stages[index]
         if stage.table is not None:
             size = stage.table.nbytes + len(stage.missing)

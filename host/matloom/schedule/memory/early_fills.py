@@ -13,7 +13,9 @@ from matloom.select.stage import Stage
 
 
 def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
-    """Return the stages whose tables are filled before the tile of a slot, by slot.
+    """Return the stages whose lookup tables are filled before a tile, by the tile's slot.
+
+    A slot is a place in the order of tiles.
 
     The fill overlaps with the tiles from this slot to the first tile of the stage. These are as
     many as the fill takes, or fewer if the plan begins later or an earlier stage uses the same

@@ -34,7 +34,7 @@ def arena_places(
 
 
 def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return the first and last slot of the stages that use each tensor."""
+    """Return the first and last slot (place in the order) of stages that use each tensor."""
     uses: dict[str, tuple[int, int]] = {}
     for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
         for name in (*stage.inputs, stage.output):
@@ -46,7 +46,8 @@ def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
 def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tuple[int, int], int]:
     """Append weights, parameters and tables to an image; return each chunk's offset there.
 
-    The key is the index of the stage and the number of its chunk.
+    A chunk is the part of a stage's weights that one LOAD brings. The key is the index of the stage
+    and the number of its chunk.
     """
     offsets = {}
     for index, stage in enumerate(segment.stages):

@@ -10,10 +10,10 @@ _LEVEL_BITS = 3
 
 
 class PlacedBuffer(NamedTuple):
-    """Buffer with an address.
+    """Buffer with an address, in use from one slot (place in the order of tiles) to another.
 
-    It occupies the bytes from `start` to `end` (exclusive), is live from slot `first` to slot
-    `last` (inclusive), and is read within the slots `reads` (inclusive). `high` is set if it
+    The buffer occupies the bytes from `start` to `end` (exclusive), is in use from slot `first` to
+    slot `last` (inclusive), and is read within the slots `reads` (inclusive). `high` is set if it
     prefers a high address.
     """
 
@@ -27,6 +27,8 @@ class PlacedBuffer(NamedTuple):
 
 class LiveRanges:
     """Index of placed buffers that finds those that are live in an interval of slots.
+
+    A slot is a place in the order of tiles, and a live buffer is in use.
 
     A buffer that is live for at most ``2**level`` slots is listed in the one or two buckets of that
     many slots that it overlaps. The cost of a search therefore depends neither on the length of
@@ -54,12 +56,15 @@ class LiveRanges:
         self._by_last[last].append(placed)
 
     def ending_within(self, first: int, end: int) -> Iterator[PlacedBuffer]:
-        """Yield the buffers whose last slot is from `first` to `end` (exclusive), latest first."""
+        """Yield buffers whose last slot (tile in order) is from `first` to `end` (exclusive).
+
+        The latest come first.
+        """
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())
 
     def overlapping(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers live at any slot from `first` to `last`, in no particular order."""
+        """Return the buffers in use at any slot from `first` to `last`, in no particular order."""
         found: list[PlacedBuffer] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
@@ -80,7 +85,10 @@ class LiveRanges:
 
 
 class SlotWindow:
-    """Buffers live within a range of slots, in order of address, for many queries about it."""
+    """Buffers in use within a range of slots (places in the order of tiles), for many queries.
+
+    They are in order of address.
+    """
 
     def __init__(self, first: int, last: int, placed: list[PlacedBuffer]) -> None:
         self.first, self.last, self.placed = first, last, placed
@@ -91,5 +99,5 @@ class SlotWindow:
             insort(self.placed, placed)
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers live at any slot from `first` to `last`, in order of address."""
+        """Return the buffers in use at any slot from `first` to `last`, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

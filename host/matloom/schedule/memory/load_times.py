@@ -10,7 +10,7 @@ from matloom.schedule.segment import Segment
 
 
 def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
-    """Choose the slot before which each LOAD is issued: early enough, but no earlier than needed.
+    """Choose the tile (slot) before which to issue each LOAD: early enough, but not too early.
 
     A LOAD blocks everything after it if its queue is full, so it is issued only when the LOAD one
     queue length ahead has begun. A LOAD of a tensor must follow the STORE of its bytes.

@@ -46,7 +46,7 @@ def place_tensors(plan: Plan, allocator: Allocator) -> list[OutOfScratchpad]:
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allocator
 ) -> OutOfScratchpad | None:
-    """Place the weights that stay on chip between calls; return the first failure, or None.
+    """Give addresses to weights that stay on chip between calls; return the first failure or None.
 
     `transient` has the buffers of tiles and weights, each with its kind. Other buffers may use the
     bytes of these weights until the first LOAD of the weights.
@@ -102,7 +102,7 @@ def place_others(
     allocator: Allocator,
     placements: dict[Hashable, Any],
 ) -> list[OutOfScratchpad]:
-    """Place the buffers of tiles as their live ranges begin.
+    """Give addresses to buffers of tiles, in the order in which their use begins.
 
     Returns the first failure of each stage; the remaining buffers of that stage are skipped.
 
@@ -145,7 +145,7 @@ def _placement_groups(waiting: list[_Item], *, results_first: bool) -> Iterator[
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
-    """Yield the slots at which another stage begins, or other rows of the same stage."""
+    """Yield the slots (places in the order of tiles) where a stage or other rows of it begin."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row
@@ -291,7 +291,7 @@ class _Placing:
 
 
 def _shift(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
-    """Return a placed buffer with its live range moved by a number of slots."""
+    """Return a buffer with an address, used a number of slots (tiles in order) later."""
     start, end, first, last, reads, high = placed
     return PlacedBuffer(
         start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high

@@ -37,7 +37,7 @@ class RangesOnChip:
     def find(self, stage: int, name: str, wanted: InputRange) -> Held | None:
         """Return the buffer and range that contain a part of a tensor; None if it must be loaded.
 
-        A stage finds also what the stage before loaded, if both alternate.
+        A stage finds also what the stage before loaded, if both alternate, some rows at a time.
         """
         if name in self._made:
             latest = reversed(self._made[name])

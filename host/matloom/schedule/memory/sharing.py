@@ -143,7 +143,7 @@ class _Sharing:
             self.offsets |= {each: self.offsets.get(each, 0) + missing for each in together}
 
     def _last_read(self, names: Sequence[str], index: int) -> int:
-        """Return the last slot at which a stage other than `index` reads one of these tensors."""
+        """Return the last slot (place in the order) where a stage but `index` reads a tensor."""
         return max(
             (
                 self._spans[number][1]

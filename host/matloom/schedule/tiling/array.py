@@ -26,7 +26,7 @@ _FEW_BYTES = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
-    """Tiles and weight chunks of an array stage."""
+    """Tiles of a stage that uses the array, and the chunks in which its weights are loaded."""
 
     @classmethod
     def from_limits(
@@ -284,7 +284,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         )
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the output bytes of a tile from block `first` on, and its end block."""
+        """Return the output bytes of a tile from channel block `first` on, and its end block."""
         tile, layout = self.tiles[number]._replace(first_block=first), self.stage.output_layout
         ((start, pitch, _row_step, width, *_),) = layout.writes(tile)
         part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

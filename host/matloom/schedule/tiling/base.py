@@ -77,12 +77,12 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Size in bytes of each chunk of weights, with its parameters if it has the last steps."""
+        """Size in bytes of each chunk (weights of one LOAD); the last one has parameters, too."""
 
     @cached_property
     @abstractmethod
     def used_chunks(self) -> list[int | None]:
-        """The weight chunk of each tile; None for a tile without weights."""
+        """The weight chunk (brought by one LOAD) of each tile; None for a tile without weights."""
 
     @cached_property
     @abstractmethod
@@ -92,7 +92,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def splits_reductions(self) -> bool:
-        """Whether any tile covers only some reduction steps.
+        """Whether any tile covers only part of a reduction.
 
         The part of the input that such a tile reads depends on `limits`.
         """
@@ -162,11 +162,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Return the regions that STOREs read from the results buffer that tiles share."""
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile makes some output blocks of the last rows, and others the rest."""
+        """Return whether a tile makes some channels of the last rows, and other tiles the rest."""
         return False
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the output bytes of a tile from block `first` on, and its end block."""
+        """Return the output bytes of a tile from channel block `first` on, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def max_tile_bytes(self, tiled_inputs: int, *, staged: bool) -> tuple[int, int, int]:

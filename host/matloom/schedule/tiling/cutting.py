@@ -19,9 +19,10 @@ _Rows = tuple[int, int]
 
 
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
-    """Return the chunks in which weights are loaded: ranges of output blocks and of steps.
+    """Return the chunks in which weights are loaded: ranges of channels and of steps.
 
-    Parameters come with the chunks that have the last steps.
+    Channels are in blocks, as many as the array has columns; a step is one weight tile of the
+    reduction. Parameters come with the chunks that have the last steps.
     """
     steps = stage.loop_nest.steps
     if stage.loop_nest.weights_fixed or stage.computed is not None:
@@ -105,7 +106,7 @@ def _repeat_for_stride(pieces: list[tuple[int, int]], stride: int) -> list[tuple
 
 
 def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the number of output rows of a prologue; 0 if there is none."""
+    """Return the output rows computed while operands still arrive (the prologue); 0 for none."""
     if limits.prologue is None:
         return 0
     blocks = min(limits.prologue.blocks, stage.grid.blocks)
@@ -116,7 +117,7 @@ def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> i
 
 
 def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
-    """Return the tiles of a prologue, one split-K panel after another."""
+    """Return the tiles of a matrix product's start, one part of the reduction (panel) each."""
     rows = _prologue_rows(stage, limits, config)
     if not rows:
         return []

@@ -18,7 +18,7 @@ _Range = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class PrologueSums:
-    """Accumulators of a prologue tile: which half they are in, and the first entry there."""
+    """Accumulators of a prologue tile (start of a product): their half, and the first entry."""
 
     half: int
     entry: int
@@ -26,7 +26,10 @@ class PrologueSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Rectangle:
-    """Rows and output blocks (half open) that one EXEC adds products of a panel to."""
+    """Rows and channel blocks (half open) to which one EXEC adds products of a panel.
+
+    A panel is a part of the reduction.
+    """
 
     rows: _Range
     blocks: _Range
@@ -34,7 +37,9 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Split the steps of a reduction into panels (half open) of `thinnest` steps or more.
+    """Split the steps of a reduction into ranges (half open) of `thinnest` steps or more.
+
+    Each is a panel, loaded as one.
 
     Panels grow as the arithmetic of earlier ones hides their transfer.
     """

@@ -50,7 +50,7 @@ class Sequence:
 
 
 def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
-    """Yield the slots of a stage."""
+    """Yield the tiles of stage `index` in order, each as a slot."""
     tiles: list[Tile] = [*tiling.tiles]
     for number, (tile, pending) in enumerate(zip(tiles, tiling.pending, strict=True)):
         last = number + 1 == len(tiles)
@@ -58,7 +58,7 @@ def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
 
 
 def _just_in_time(index: int, producer: Tiling, reader: Tiling) -> Iterator[Slot]:
-    """Yield the slots of two stages, each tile of the first just before the tiles that read it.
+    """Yield two stages' tiles, each tile of the first just before the tiles that read it.
 
     It runs one tile of the reader earlier than necessary, so that its POST overlaps with that tile.
     """
@@ -186,7 +186,7 @@ def _group_ahead_of_reader(segment: Segment, first: int, tilings: list[Tiling]) 
 
 
 def _with_spans(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
-    """Return the sequence of these slots, with the spans of stages from `first`."""
+    """Return the sequence of these slots, and the first and last slot of each stage."""
     begins, ends = [-1] * len(tilings), [-1] * len(tilings)
     finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}
     for number, slot in enumerate(slots):

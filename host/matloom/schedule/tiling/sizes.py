@@ -71,7 +71,7 @@ class Sizes:
     def _reshape(
         self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
     ) -> None:
-        """Change the rows and blocks of a tile if that saves cycles, and choose its strip.
+        """Change a tile's rows and channel blocks if that saves cycles; choose its strip of rows.
 
         `wanted` is the maximum of rows that the limits allow; `most` has the rows of the region,
         and the rows that fit `tile_bytes`.
@@ -182,7 +182,7 @@ class Sizes:
 
 
 def _min_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the minimum number of output blocks of a tile, for STOREs of long enough rows."""
+    """Return the minimum of channel blocks of a tile, for STOREs of long enough rows."""
     if ExternalTensors.OUTPUT not in limits.outside:
         return 1
     return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)

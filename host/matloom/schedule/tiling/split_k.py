@@ -11,7 +11,7 @@ from matloom.select.stage import ArrayStage
 
 
 def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
-    """Return the ranges of reduction steps (half open) for tiles and their weight chunks."""
+    """Return ranges (half open) of the reduction for tiles and the LOADs of their weights."""
     most = stage.loop_nest.steps
     if not stage.loop_nest.weights_fixed:
         most = limits.chunk_bytes // stage.weight_tile_bytes
@@ -22,7 +22,7 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
 
 
 def min_positions(config: Config) -> int:
-    """Return how many positions a tile needs to hide loading the next step's weights."""
+    """Return how many positions a tile needs to hide the LOAD of the next weight tile."""
     return max(2 * config.tile_load_cycles, 16)
 
 

@@ -66,7 +66,7 @@ def _are_interchangeable(first: Tiling, second: Tiling) -> bool:
 
 
 def _loads_once(first: Tiling, second: Tiling) -> bool:
-    """Return whether two tilings with the same tiles both load each chunk once.
+    """Return whether two tilings with the same tiles both load all weights just once.
 
     False for resident weights, because plans must keep that choice (`search`).
     """

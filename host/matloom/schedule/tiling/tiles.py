@@ -11,7 +11,10 @@ from matloom.select.stage import ArrayStage
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Weights that one LOAD brings: output blocks, and a range of their steps (half open)."""
+    """Weights that one LOAD brings: for some output blocks, a range of their steps (half open).
+
+    A block is as many channels as the array has columns, a step is one weight tile of a block.
+    """
 
     first_block: int
     end_block: int
@@ -20,12 +23,12 @@ class Chunk:
 
     @property
     def blocks(self) -> slice:
-        """The range of output blocks."""
+        """The range of output blocks (groups of channels)."""
         return slice(self.first_block, self.end_block)
 
     @property
     def steps(self) -> slice:
-        """The range of steps."""
+        """The range of reduction steps (weight tiles of each block)."""
         return slice(self.first_step, self.end_step)
 
 
@@ -91,7 +94,7 @@ class VectorTile(NamedTuple):
 
     @property
     def prologue_sums(self) -> None:
-        """None, because an element-wise tile is never part of a prologue."""
+        """None, because only matrix products begin with a prologue."""
         return None
 
     @property
@@ -109,7 +112,7 @@ Tile = ArrayTile | VectorTile
 
 
 def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return the number of steps of a tile's EXECs together; each step streams all positions."""
+    """Return how often a tile's EXECs stream all of its positions, once per reduction step."""
     steps = tile.end_step - tile.first_step
     return (tile.end_block - tile.first_block) * steps * stage.weights.passes
 
