@@ -63,7 +63,7 @@ def _bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
 def copy_panels(
     context: Context, tensors: tuple[str, str], shape: tuple[int, int], panels: Panels
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that copy the rows of matrices into panels.
+    """Yield the stages that copy the rows of matrices into panels, the layout of weight tiles.
 
     For each band, one stage copies all full panels if POST can step from panel to panel; otherwise,
     each full panel has its own stage. A last panel with fewer columns always has its own stage.

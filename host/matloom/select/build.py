@@ -225,7 +225,7 @@ def _weights(
 
 
 def _operand(parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution) -> Operand:
-    """Return weights from the tiles of filters, or of two int8 parts that add up to them."""
+    """Return weights of int8, or of nine bits as two int8 parts that add up to them."""
     first, *others = [constant_weights(tiles, layer.mode, layer.config) for tiles in parts]
     if not others:
         return first

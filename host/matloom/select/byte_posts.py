@@ -7,13 +7,13 @@ from matloom.select.stage import Posts
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POST that changes the scale of bytes, and their zero point from `input_zero`."""
+    """Return the POST instruction that changes scale and zero point (`input_zero`) of bytes."""
     post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
     return ((0, {**post, **result.post()}),)
 
 
 def narrowing_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POSTs that requantise int16 elements to bytes, by way of the accumulators."""
+    """Return the POSTs (instructions) that requantise int16 to bytes, by way of accumulators."""
     kept = {
         "source": Source.SPAD,
         "destination": Destination.ACC_SET,
@@ -35,7 +35,7 @@ def sum_posts(
     left_shift: int,
     result: Requantisation,
 ) -> Posts:
-    """Return the POSTs of an addition of two tensors.
+    """Return the POST instructions (fields) that add two tensors.
 
     One POST for each input adds it, scaled, to the accumulators; the last one requantises the sum.
     `zeros` and `scales` are the inputs' zero points and multipliers with shifts; both inputs are

@@ -72,7 +72,9 @@ def channel_function(
 
 
 def table_blocks(table: Array, columns: int) -> Array:
-    """Return a table for each channel (channels, 256) as blocks of columns (blocks, columns, 256).
+    """Return a table for each channel (channels, 256) as tables for each array column.
+
+    The result has the axes (blocks of channels, columns, 256).
 
     If there are fewer channels than columns, the channels repeat.
     """

@@ -26,7 +26,7 @@ class ConstantWeights:
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of an output block, each of which has a weight tile."""
+        """Number of weight tiles (steps of the reduction) of a block of output channels."""
         return int(self.tiles.shape[1])
 
     @property
@@ -40,18 +40,24 @@ class ConstantWeights:
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:
-        """Return the size in bytes of the chunk of a range of output blocks and of steps."""
+        """Return the size in bytes of the weights of some output blocks, for a range of steps.
+
+        Blocks are groups of channels, steps are weight tiles of a block.
+        """
         count: int = (blocks.stop - blocks.start) * (steps.stop - steps.start)
         return count * self.tile_bytes
 
     def select_blocks(self, blocks: slice) -> "ConstantWeights":
-        """Return the weights of some output blocks."""
+        """Return the weights of some blocks of output channels."""
         return ConstantWeights(tiles=self.tiles[blocks])
 
     def tile(self, block: int, step: int) -> bytes:
-        """Return the tile of an output block and a step."""
+        """Return the weight tile for a block of output channels and a step of the reduction."""
         return bytes(self.tiles[block, step])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the tiles of a range of output blocks and of steps, block by block."""
+        """Return the weight tiles of a range of output blocks and of steps, block by block.
+
+        Blocks are groups of channels, steps are tiles of a block.
+        """
         return self.tiles[blocks, steps].tobytes()

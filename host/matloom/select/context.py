@@ -108,7 +108,7 @@ class Context:
         return tile_unit(self.output)
 
     def buffer_name(self, suffix: str) -> str:
-        """Return the name of a buffer between two stages of the node."""
+        """Return the name of a buffer between two stages (parts) of the node."""
         return derived_name(self.results[0], suffix)
 
     def constant(self, index: int) -> Array:
@@ -192,12 +192,12 @@ class Context:
 
 
 def bias_post(bias: int = 0) -> dict[str, int]:
-    """Return the POST fields that only add `bias`."""
+    """Return the fields of a POST instruction that only add `bias`."""
     return {"bias": bias, **SAME_SCALE.post()}
 
 
 def constant_post(value: int) -> dict[str, int]:
-    """Return the fields of a POST whose result is always the byte `value`."""
+    """Return the fields of a POST instruction whose result is always the byte `value`."""
     return {**bias_post(), "clamp_low": value, "clamp_high": value}
 
 

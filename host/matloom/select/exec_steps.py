@@ -27,7 +27,7 @@ class Box(NamedTuple):
 def limit_steps(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
-    """Return the fields of EXEC limited to the steps from `first_step` to `end_step` (exclusive).
+    """Return EXEC fields restricted to reduction steps `first_step` to `end_step` (exclusive).
 
     Raises
     ------
@@ -126,7 +126,7 @@ def split_k_parts(
 
 
 def _split_runs(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
-    """Split `steps` into runs of `outer` steps, and these into ranges of at most `size` steps."""
+    """Split `steps` into runs of `outer` steps, and these into ranges of `size` steps at most."""
     return [
         (start + first, start + min(first + size, outer))
         for start in range(0, steps, outer)

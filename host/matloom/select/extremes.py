@@ -28,7 +28,7 @@ _UNCHANGED = {"rounding": Rounding.DOUBLE, "multiplier": 2**30, "shift": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class ByteComparison:
-    """Comparison of the bytes of two tensors, as EXEC and POST compute it.
+    """Comparison of the bytes of two tensors, as the array and post-processing compute it.
 
     Members
     -------

@@ -28,7 +28,7 @@ NOTHING = -(2**31)
 
 
 def limit_pattern(value: float) -> int:
-    """Return the fp8_e5m2 bit pattern of a limit as a signed byte.
+    """Return the fp8_e5m2 bit pattern of a minimum or maximum, as a signed byte.
 
     Raises
     ------
@@ -49,9 +49,9 @@ def _format_code(name: str) -> int:
 
 
 def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, int]:
-    """Return the POST fields for a number format of elements, and for limits on results.
+    """Return the POST fields for elements' number format and results' minimum, maximum.
 
-    `format_code` is the code of the format; the limits are signed bytes, as in `LIMITS`.
+    `format_code` is the code of the format; `limits` are signed bytes, as in `LIMITS`.
     """
     return {
         "rounding": Rounding.FLOAT,
@@ -62,18 +62,12 @@ def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, i
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
-    """Return the POST fields for elements of `dtype` in the scratchpad, with an activation."""
+    """Return the POST instruction's fields for elements of `dtype`, with an activation."""
     return _format_and_limits(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
-    """Return the POST fields for results in a named format, with limits.
-
-    Raises
-    ------
-    ValueError
-        fp8_e5m2 cannot represent a limit.
-    """
+    """Return the POST instruction's fields for results in a format, with minimum and maximum."""
     return _format_and_limits(
         _format_code(name), (limit_pattern(limits[0]), limit_pattern(limits[1]))
     )
@@ -99,7 +93,7 @@ def _from_accumulators(source: Source, dtype: str, activation: Activation) -> di
 
 
 def limit_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the POSTs that limit a float32 tensor and write elements of `dtype`.
+    """Return the POST instructions that clamp a float32 tensor and write elements of `dtype`.
 
     One POST handles one format in the scratchpad, so another dtype than float32 takes two.
     """
@@ -112,7 +106,7 @@ def limit_posts(dtype: str, activation: Activation) -> Posts:
 
 
 def sum_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the POSTs that add two float32 tensors, limit the sum, and write `dtype`."""
+    """Return the POST instructions that add two float32 tensors, clamp, and write `dtype`."""
     return (
         (0, _to_accumulators(Destination.ACC_SET)),
         (1, _to_accumulators(Destination.ACC_ADD)),

@@ -20,7 +20,7 @@ class ExecLoops(Protocol):
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of one output block."""
+        """Number of reduction steps (uses of a weight tile) for a block of output channels."""
 
     @property
     def kernel_rows(self) -> int:
@@ -36,14 +36,14 @@ class ExecLoops(Protocol):
 
     @property
     def oc_step(self) -> int:
-        """Distance in bytes between the inputs of two output blocks.
+        """Distance in bytes between the inputs of two output blocks; 0 if all read the same.
 
-        It is 0 if all blocks read the same.
+        A block is as many output channels as the array has columns.
         """
 
     @property
     def weights_fixed(self) -> bool:
-        """Whether all steps and blocks share one weight tile."""
+        """Whether one weight tile serves the whole reduction and all blocks of channels."""
 
     @property
     def slides(self) -> bool:
@@ -58,10 +58,10 @@ class ExecLoops(Protocol):
 
     @property
     def sums_per_output(self) -> int:
-        """Number of sums that POST reduces to one output."""
+        """Number of sums that post-processing reduces to one output."""
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the approximate number of vectors that EXEC streams in a step.
+        """Return the approximate number of vectors streamed for a weight tile (step).
 
         A step makes `height` rows of `width` outputs.
         """
@@ -119,7 +119,7 @@ class LoopNest(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of one output block."""
+        """Number of reduction steps (uses of a weight tile) for a block of output channels."""
         return self.kernel_rows * self.kernel_cols * self.blocks
 
     @property

@@ -39,7 +39,7 @@ class SharedTailWeights:
 
     @property
     def steps(self) -> int:
-        """Number of steps of an output block."""
+        """Number of weight tiles (steps of the reduction) for a block of output channels."""
         return self.whole.steps + 1
 
     @property
@@ -49,12 +49,12 @@ class SharedTailWeights:
 
     @property
     def tail_bytes(self) -> int:
-        """Size in bytes of the last step of an output block."""
+        """Size in bytes of the last step of the reduction, for a block of output channels."""
         return int(self.tails.shape[1])
 
     @property
     def block_bytes(self) -> int:
-        """Size in bytes of all steps of an output block."""
+        """Size in bytes of the weights of a block of output channels."""
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:
@@ -68,7 +68,7 @@ class SharedTailWeights:
         return whole + (tails if steps.stop == self.steps else 0)
 
     def select_blocks(self, blocks: slice) -> "SharedTailWeights":
-        """Return the weights of some output blocks."""
+        """Return the weights of some blocks of output channels."""
         return SharedTailWeights(whole=self.whole.select_blocks(blocks), tails=self.tails[blocks])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
@@ -190,12 +190,12 @@ Operand = ConstantWeights | SharedTailWeights | TwoPartWeights | ComputedWeights
 
 
 def same_weights(tile: np.ndarray, blocks: int) -> ConstantWeights:
-    """Return constant weights with one tile, uint8 (bytes,), in all steps of all output blocks."""
+    """Return constant weights with one tile, uint8 (bytes,), in all steps and channel blocks."""
     return ConstantWeights(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
 
 
 def join_steps(weights: Sequence[ConstantWeights]) -> ConstantWeights:
-    """Return weights each of whose steps has the tiles of all `weights` in that step, in order."""
+    """Combine weights: each reduction step has the tiles that `weights` have in it, in order."""
     return ConstantWeights(tiles=np.concatenate([each.tiles for each in weights], axis=2))
 
 

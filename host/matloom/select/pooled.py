@@ -43,7 +43,7 @@ class PooledLoops:
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of one output block."""
+        """Number of reduction steps (uses of a weight tile) for a block of output channels."""
         return self.inner.steps
 
     @property
@@ -59,15 +59,15 @@ class PooledLoops:
 
     @property
     def oc_step(self) -> int:
-        """Distance in bytes between the inputs of two output blocks.
+        """Distance in bytes between the inputs of two output blocks; 0 if all read the same.
 
-        It is 0 if all blocks read the same.
+        A block is as many output channels as the array has columns.
         """
         return self.inner.oc_step
 
     @property
     def weights_fixed(self) -> bool:
-        """Whether all steps and blocks share one weight tile."""
+        """Whether one weight tile serves the whole reduction and all blocks of channels."""
         return self.inner.weights_fixed
 
     @property

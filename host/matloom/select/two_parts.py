@@ -44,7 +44,7 @@ class TwoPartWeights:
 
     @cached_property
     def passes(self) -> int:
-        """Approximate number of times that the EXECs of a tile stream all of its positions."""
+        """Approximate number of times that the positions of a tile are streamed, in both parts."""
         return 1 + round(float(self._used_tiles.mean()))
 
     @property
@@ -54,7 +54,7 @@ class TwoPartWeights:
 
     @property
     def steps(self) -> int:
-        """Number of steps of an output block."""
+        """Number of weight tiles (steps of the reduction) of a block of output channels."""
         return self.first.steps
 
     @property
@@ -68,16 +68,16 @@ class TwoPartWeights:
         return self.first.block_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:
-        """Return the size in bytes of the chunk of a range of output blocks and of steps."""
+        """Return the size in bytes of the weights of some output blocks, for a range of steps."""
         return self.offset(blocks, steps, blocks.stop)
 
     def select_blocks(self, blocks: slice) -> "TwoPartWeights":
-        """Return the weights of some output blocks."""
+        """Return the weights of some blocks of output channels."""
         first, second = self.first.select_blocks(blocks), self.second.select_blocks(blocks)
         return replace(self, first=first, second=second)
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the weights of a range of output blocks and of steps."""
+        """Return the weights of a range of output blocks and of steps (tiles of a block)."""
         second = (
             self.second.tiles[block, used.start : used.stop].tobytes()
             for block, used in zip(
@@ -87,12 +87,12 @@ class TwoPartWeights:
         return self.first.chunk(blocks, steps) + b"".join(second)
 
     def offset(self, blocks: slice, steps: slice, block: int) -> int:
-        """Return the offset of a block's second part in the chunk of some blocks and steps."""
+        """Return the offset of a block's second part in the `chunk` of some blocks and steps."""
         before = sum(map(len, self._used_steps(slice(blocks.start, block), steps)))
         return self.first.chunk_bytes(blocks, steps) + before * self.tile_bytes
 
     def runs(self, blocks: slice, steps: slice) -> Iterator[tuple[range, range]]:
-        """Yield the blocks and the steps of each EXEC that adds products of the second part.
+        """Yield the output blocks and steps of each EXEC that multiplies by the second part.
 
         `blocks` and `steps` are those of a tile. Adjacent blocks that use all steps share an EXEC.
         """
@@ -123,7 +123,7 @@ class TwoPartWeights:
         return [self._whole(np.flatnonzero(row), steps) for row in used]
 
     def _whole(self, used: Array, steps: slice) -> range:
-        """Return the shortest range of steps that has all of `used` and that an EXEC can run."""
+        """Return the shortest range of steps with all of `used` that a single EXEC can run."""
         if not used.size:
             return range(0)
         first, last = steps.start + int(used[0]), steps.start + int(used[-1])

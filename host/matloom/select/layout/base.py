@@ -34,11 +34,11 @@ class Outputs(Protocol):
 
     @property
     def first_block(self) -> int:
-        """First channel block."""
+        """First block of channels."""
 
     @property
     def end_block(self) -> int:
-        """Channel block after the last one."""
+        """Block of channels after the last one."""
 
     @property
     def positions(self) -> int:
@@ -69,7 +69,7 @@ class Grid:
 
     @property
     def blocks(self) -> int:
-        """Number of output blocks of a position."""
+        """Number of output blocks (groups of channels) of a position."""
         return -(-self.position_bytes // self.block_bytes)
 
     @property
@@ -215,7 +215,7 @@ class OutputLayout(ABC):
 
     @abstractmethod
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte of the tensor at which an output block of a position begins.
+        """Return the byte of the tensor at which a channel block of a position begins.
 
         The position is `x` in a row of an image.
         """
