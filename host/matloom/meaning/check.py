@@ -27,7 +27,7 @@ class Observer(Protocol):
     """Interface for watching a proof, command buffer by command buffer (`selfcheck.tiles`)."""
 
     def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
-        """Called when the proof starts or restarts, with tensors' probes by tensor number."""
+        """Called when the proof (re)starts, with probes (of unknown bytes) by tensor number."""
 
     def watch(
         self, state: State, instructions: InstructionTable

@@ -26,7 +26,7 @@ FORMATS = {"float32": FP32_FORMAT} | {
 
 
 class Unproven(Exception):
-    """Raised for an operator without a definition on probes; the message is the reason."""
+    """Raised for an operator without a definition for unknown bytes; the message is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class NodeInputs:
         return self.inputs[0].dtype in FORMATS
 
     def values(self, index: int) -> Integers:
-        """Return the elements of an input as numbers or probes, in the input's shape."""
+        """Return the elements of an input as numbers or probes (unknowns), in the input's shape."""
         tensor, raw = self.inputs[index], self.raw[index]
         size = tensor.element_bytes
         if size > 1:

@@ -60,7 +60,7 @@ def _bias(context: NodeInputs) -> Any:
 
 
 def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
-    """Return the bytes of a layer's output from its sums (..., channels), with bias and limits."""
+    """Return the output bytes of a layer from sums (..., channels): add a bias, then clamp."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.to_bytes(_limit(sums, bias, activation))
 

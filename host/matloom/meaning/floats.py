@@ -19,9 +19,9 @@ _NO_LIMITS = (0xFC, 0x7C)
 
 
 def element_probes(parts: list[Integers]) -> Integers:
-    """Return the probe of each element, made from those of its bytes, lowest first; +0 is 0.
+    """Return probes (numbers for unknown values) of elements from those of their bytes; +0 is 0.
 
-    `parts` has an array for each byte of an element.
+    `parts` has an array for each byte of an element, lowest first.
     """
     known = np.logical_and.reduce([is_known(part) for part in parts])
     zero = np.logical_and.reduce([part == 0 for part in parts])
@@ -37,7 +37,9 @@ def weight_probes(patterns: Integers) -> Integers:
 
 
 def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
-    """Return probes that represent sums plus a bias, limited; sums with neither are unchanged.
+    """Return probes (numbers for unknowns) of sums plus a bias, clamped from `low` to `high`.
+
+    Sums with neither are unchanged.
 
     `bias` holds fp32 bit patterns, `low` and `high` are fp8_e5m2 patterns.
     """
@@ -49,7 +51,7 @@ def limit_sums(sums: Integers, bias: Any, low: int, high: int) -> Integers:
 
 
 def element_bytes(results: Integers, form: int, size: int) -> list[Integers]:
-    """Return probes for the bytes of results, lowest first.
+    """Return probes (numbers for unknown bytes) for the bytes of results, lowest first.
 
     `form` is the code of their floating-point format, of `size` bytes.
     """

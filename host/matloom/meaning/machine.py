@@ -26,7 +26,7 @@ _OFF_CHIP_FIELDS = {"wait_load", "wait_exec", "wait_post", "wait_store", "timest
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
     """Return `count` numbers for bytes of memory that nothing has written.
 
-    They differ from the probes of all tensors; `keys` identify the memory.
+    They differ from the numbers (probes) for unknown bytes of tensors; `keys` identify the memory.
     """
     bits = hash_values(np.arange(count), 8, *keys) >> np.uint64(40)
     return bits.astype(np.float64) + FREE
@@ -40,7 +40,8 @@ def new_state(
 ) -> State:
     """Return the state of an engine that has not run yet; `regions` hold bytes or probes.
 
-    The numbers for unwritten memory depend on `call`: 0 for a first call, 1 for a repeated one.
+    Probes are numbers for unknown bytes. Those for unwritten memory depend on `call`: 0 for a first
+    call, 1 for a repeated one.
     """
     accumulators = unwritten(config.acc_entries * config.columns, 1, call).astype(np.int64)
     return State(

@@ -95,7 +95,7 @@ def expected_bytes(
 ) -> Expected:
     """Return the expected contents of all tensors of a network.
 
-    Outputs of host operators are new probes, like inputs.
+    Outputs of host operators are new probes (numbers for unknown bytes), like inputs.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def expected_bytes(
 
 
 def _outside_probes(graph: Graph, number: int) -> Integers:
-    """Return new probes for the bytes of a tensor that the engine does not compute.
+    """Return new probes (numbers for unknown bytes) of a tensor that the engine does not compute.
 
     The two bytes of an int16 element are split from a probe of the element.
     """

@@ -29,7 +29,7 @@ class Places:
         self._byte = order - starts[self._tensor] if known_bytes else order
 
     def is_known(self, values: Integers) -> np.ndarray:
-        """Return a mask of the `values` that are constants, or probes of bytes in the index."""
+        """Return a mask of the `values` that are constants, or stand for a byte in the index."""
         if not len(self._values):
             return is_known(values)
         at = np.minimum(np.searchsorted(self._values, values), len(self._values) - 1)

@@ -69,7 +69,7 @@ def _may_be_computed(fields: _Fields) -> bool:
 
 
 def _steps_are_separate(fields: _Fields) -> bool:
-    """Return whether each step needs a matrix product of its own, rather than one for all steps."""
+    """Return whether each weight tile (step) needs a matrix product of its own, not one for all."""
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
@@ -123,7 +123,7 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
 
 
 def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
-    """Return the product of two matrices: exact, or modulo 2**32 if both may hold probes."""
+    """Return the product of two matrices: exact, or modulo 2**32 if both may hold unknown bytes."""
     if _may_be_computed(fields):
         return product_of_probes(flat, matrix)
     if len(matrix) <= _MAX_EXACT_TERMS:

@@ -30,7 +30,7 @@ class _Addition:
     total: RequantisedTerm
 
     def apply(self, results: Integers, others: Integers) -> Integers:
-        """Return probes for the sums of `results` and `others`, two arrays of bytes."""
+        """Return probes (numbers for unknown bytes) for sums of two arrays of bytes."""
         first, second = (
             term.apply(values - zero)
             for (zero, term), values in zip(self.operands, (results, others), strict=True)
@@ -56,7 +56,9 @@ class ResultSums:
     known: dict[bytes, tuple[Node, bool]] = field(default_factory=dict)
 
     def apply(self, tables: Integers, results: Integers, others: Integers) -> Integers:
-        """Return probes for the sums of `results` and `others` that `tables` (n, 256) give.
+        """Return the sums of `results` and `others` that `tables` (n, 256) give, as probes.
+
+        Probes are numbers for unknown bytes.
 
         Raises
         ------

@@ -49,7 +49,7 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
 
 
 def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return the product of matrices (..., inner) and (inner, outputs) of probes modulo 2**32."""
+    """Return matrices (..., inner) times (inner, outputs), numbers for unknowns, modulo 2**32."""
     high = np.floor(matrix / _HALF_PROBE)
     # Each half has 13 bits, so it is multiplied exactly.
     halves = [exact_product(rows, half) for half in (high, matrix - high * _HALF_PROBE)]
@@ -57,12 +57,12 @@ def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) ->
 
 
 def _probes(values: Any, *keys: Any) -> Integers:
-    """Return new byte probes, one for each of `values`, derived from the value and from `keys`."""
+    """Return new numbers for unknown bytes, derived from `values` one by one, and from `keys`."""
     return to_numbers(hash_values(values, *keys), PROBE)
 
 
 def fresh_probes(count: int, *keys: int, words: bool = False) -> Integers:
-    """Return probes for `count` independent bytes or words; `keys` identify them."""
+    """Return numbers (probes) for `count` unknown bytes or words; `keys` identify them."""
     return to_numbers(hash_values(np.arange(count), 1, *keys), WORD if words else PROBE)
 
 
@@ -77,7 +77,7 @@ def all_known(values: NDArray[np.float64]) -> bool:
 
 
 def is_known(values: Any) -> NDArray[np.bool_]:
-    """Return a mask of the values that are constant bytes, rather than probes."""
+    """Return a mask of the values that are constant bytes, not probes (for unknown bytes)."""
     return np.asarray((values >= -128) & (values <= 127))
 
 
@@ -248,7 +248,7 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
 
 
 def apply_curve(arguments: Integers, curve: int) -> Integers:
-    """Return word probes for the results of POST's curve `curve` for scaled sums."""
+    """Return word probes (numbers for unknowns) of POST's function `curve` of scaled sums."""
     return to_numbers(hash_values(arguments, 9, curve), WORD)
 
 
@@ -266,7 +266,7 @@ def peaks(values: Integers) -> Integers:
 
 
 def pool_maximum(values: Integers) -> Integers:
-    """Return probes for the maxima of 2 x 2 blocks of bytes (rows, positions, channels)."""
+    """Return probes for maxima of 2 x 2 blocks of bytes (rows, positions, channels)."""
     rows, positions, channels = values.shape
     blocks = peaks(values).reshape(rows // 2, 2, positions // 2, 2, channels)
     return requantise(blocks.sum(axis=(1, 3)), 0, Scale())

@@ -98,7 +98,8 @@ def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _F
 class WeightTiles:
     """Weights of an EXEC in the scratchpad, for output blocks from `block` on.
 
-    If `constant`, weights must not be probes.
+    A block is as many channels as the array has columns. If `constant`, no weight may be a probe, a
+    number for an unknown byte.
     """
 
     def __init__(
