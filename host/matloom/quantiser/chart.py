@@ -50,7 +50,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
 
 
 def _axis_limits(values: list[float]) -> tuple[float, float]:
-    """Return the limits of an axis: those of the values, with a margin so that they differ."""
+    """Return start and end of an axis: minimum and maximum of the values, with a margin."""
     low, high = min(values), max(values)
     spare = (high - low) * 0.05 or 1.0
     return low - spare, high + spare

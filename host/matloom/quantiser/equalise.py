@@ -156,7 +156,7 @@ def _not_negligible(sizes: _Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _normalise(factors: _Numbers) -> _Numbers:
-    """Return factors divided by their geometric mean, within limits; 1 for negligible channels."""
+    """Return factors divided by their geometric mean, within bounds; 1 for negligible channels."""
     usable = _not_negligible(factors)
     if not usable.any():
         return np.ones_like(factors)

@@ -82,7 +82,7 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
 
 
 def check_timestamps(pair: Pair, seed: int) -> None:
-    """Run equal instructions on the chip that use all timestamp slots, in random order.
+    """Run equal instructions on the chip that use all timestamp entries, in random order.
 
     Raises `MismatchError` if a timestamp or counter is wrong. Each timestamp follows from the one
     before, so a single wrong bit is noticed.
