@@ -111,7 +111,7 @@ def _saved_cycles(segment: Segment, pair: _Pair) -> float:
 
 
 def _cycles(stage: ArrayStage, config: Config) -> int:
-    """Return for how many cycles a stage keeps EXEC or POST busy, whichever is longer.
+    """Return the cycles in which a stage keeps EXEC or POST busy, whichever is longer.
 
     EXEC is the array of multipliers, POST turns sums into bytes.
     """
