@@ -164,7 +164,7 @@ def _claim_delivery(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
-    """Claim that the zero point of weights is subtracted from rows, but not from blocks."""
+    """Claim that the zero point of weights is subtracted from rows, but not from 2x2 blocks."""
     config = unit._config
     block = unit.taken if config.has_paired_windows else Const(0)
     there, zero = rows.reads, rows.zeros[0]
@@ -187,7 +187,10 @@ def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
 
 
 def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
-    """Claim that rows reach the array with their command's number format; blocks are not narrow."""
+    """Claim that weights reach the array with their command's number format.
+
+    Blocks of 2 x 2 positions are never narrow.
+    """
     config, there, mode = unit._config, rows.reads, rows.modes[0]
     block = unit.taken if config.has_paired_windows else Const(0)
     for cycle in range(SPAD_READ_LATENCY + 1):

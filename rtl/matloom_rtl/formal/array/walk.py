@@ -52,7 +52,7 @@ def walk(unit: Walk) -> Claim:
 
 
 def _needs_read(unit: Walk):
-    """Return whether any part of the arriving vector is read: an element, or a block."""
+    """Return whether any part of the arriving vector is read from memory."""
     vector, some = unit.vector, unit.vector.low < unit.vector.high
     if unit._config.has_paired_windows:
         some = some | vector.paired
@@ -84,7 +84,10 @@ def same_flags(m: Module, found, vector, there, config) -> None:
 
 
 def elements(m: Module, found, vector, there, config) -> None:
-    """Claim which elements come from the scratchpad: those within their row; none of blocks."""
+    """Claim which elements of a vector come from memory: those within their row.
+
+    None does if the vector is a block of 2 x 2 positions, which is read otherwise.
+    """
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
         in_row = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
@@ -97,7 +100,10 @@ def _row_there(vector):
 
 
 def row_valid(vector, config):
-    """Return whether the vector's row lies in the input; for a block, also all of its bytes."""
+    """Return whether the vector's row lies in the input.
+
+    A block of 2 x 2 positions must also have all of its bytes in its row.
+    """
     byte, fields, there = vector.byte, vector.fields, _row_there(vector)
     if config.has_paired_windows:
         whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)

@@ -20,7 +20,7 @@ _SETTLED = 2
 
 
 def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Claim all lemmas: the walk's registers while an instruction is in progress."""
+    """Assert all invariants for the induction: the walk's registers during an instruction."""
     _commands(m, whitebox, walk)
     _counters(m, whitebox, walk)
     settled = _timing(m, whitebox, walk)

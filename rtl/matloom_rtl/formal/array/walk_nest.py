@@ -33,7 +33,7 @@ POSITION_BITS = {"byte": 34, "row": 24}
 
 
 def fits(place):
-    """Return whether a signed value is so far from its limits that one loop step cannot wrap it."""
+    """Return whether a signed value cannot wrap around in one more loop step."""
     return (place[-2] == place[-1]) & (place >= -(1 << 22))
 
 

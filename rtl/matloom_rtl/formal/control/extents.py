@@ -61,6 +61,7 @@ class _Fields:
 
 
 def _transfer(fields: _Fields, loads: bool) -> list:
+    """Return, for each memory range of a LOAD or STORE, whether it counts, its fault, its end."""
     rows, planes, size = fields.count("rows") - 1, fields.count("planes") - 1, fields("row_bytes")
     fields.assumed.append(size != 0)
     if not loads:
@@ -80,6 +81,7 @@ def _transfer(fields: _Fields, loads: bool) -> list:
 
 
 def _exec(fields: _Fields) -> list:
+    """Return, for each memory range of an EXEC, whether it counts, its fault, and its end."""
     config = fields.config
     blocks = fields.count("oc_blocks")
     tiles = (
@@ -104,6 +106,7 @@ def _exec(fields: _Fields) -> list:
 
 
 def _post(fields: _Fields) -> list:
+    """Return, for each memory range of a POST, whether it counts, its fault, and its end."""
     config = fields.config
     blocks, height, width = (fields.count(name) for name in ("oc_blocks", "height", "width"))
     source, destination, rounding = (fields(name) for name in ("source", "destination", "rounding"))

@@ -71,6 +71,7 @@ def _held_before(m: Module, condition) -> Signal:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
+    """Assert invariants for the induction: the registers that count rows and planes."""
     unit = whitebox.unit
     shown, comes = unit.o.valid, nest.running & ~unit.o.valid
     row, plane = nest.index["rows"], nest.index["planes"]

@@ -28,6 +28,7 @@ def _stays(m: Module, valid, ready):
 
 
 def _implies(condition, claim) -> Assert:
+    """Return an assertion that `claim` holds whenever `condition` does."""
     return Assert(~condition | claim)
 
 
@@ -38,7 +39,7 @@ def _wrap_index(first, steps, places: int):
 
 
 def unchecked_fifo(depth: int, unit=None) -> Claim:
-    """Claim the order of an UncheckedFIFO; assumes that its users check for room and items."""
+    """Claim that an UncheckedFIFO keeps the order of items, if its users check its level."""
     m = Module()
     fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)
@@ -62,7 +63,7 @@ def unchecked_fifo(depth: int, unit=None) -> Claim:
 
 
 def stream_register(unit=None) -> Claim:
-    """Claim the order of a StreamRegister."""
+    """Claim that a StreamRegister keeps the order of items, and loses none."""
     m = Module()
     register = unit or StreamRegister(data.StructLayout(_STORED))
     m.submodules.unit = register
@@ -170,7 +171,7 @@ def credit_queue(registered: bool, stored: bool, unit=None) -> Claim:
 
 
 def sync_fifo(depth: int, unit=None) -> Claim:
-    """Claim the order of Amaranth's SyncFIFO."""
+    """Claim that Amaranth's SyncFIFO keeps the order of items, and loses none."""
     m = Module()
     fifo = unit or SyncFIFO(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)

@@ -79,11 +79,11 @@ class Nest:
         return Cat(self.last[other] for other in inner).all()
 
     def place(self, name: str):
-        """Return the value of place `name` in the current iteration of the innermost loop."""
+        """Return the value of place `name`, such as an address, in the innermost iteration."""
         return self.at[name][self._names[-1]]
 
     def lemmas(self) -> list:
-        """Return assertions about the nest itself, which inductions need as lemmas."""
+        """Return assertions about the nest itself: invariants that inductions need."""
         below = Cat(self.index[name] < loop.count for name, loop in self.loops.items()).all()
         claims = [implies(self.running, below)]
         for outer, inner in pairwise(self._names):

@@ -149,7 +149,7 @@ def _remove_parts(whitebox: Whitebox) -> tuple[dict, list]:
 
 
 def _assume_whole_vectors(m: Module, unit: Lanes) -> None:
-    """Assume that `kept`, which frees a place, comes only with the last beat of a vector."""
+    """Assume that pooling frees a place of the queue (`kept`) only at a vector's last beat."""
     if unit._config.pooling:
         m.d.comb += Assume(~unit.kept | unit.emerges[-1])
 

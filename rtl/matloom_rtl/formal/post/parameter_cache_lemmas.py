@@ -70,7 +70,7 @@ class _State:
 
 
 def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
-    """Claim all lemmas: when parameters are written, and where they are stored."""
+    """Assert all invariants for the induction: when and where parameters are stored."""
     column, blocks, reads = followed
     state = _State(m, whitebox, column)
     _claim_stages(m, whitebox, state, blocks)

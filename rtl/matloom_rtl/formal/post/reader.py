@@ -213,7 +213,7 @@ def _claim_arrivals(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multip
 
 
 def _sums_stay(unit: Reader, products, read) -> list:
-    """Return claims that, with addend RESULT, sums are kept and their bytes go to the lanes."""
+    """Return assertions that sums are kept for the lanes if these add bytes to results."""
     keeps = unit.command.addend == Addend.RESULT
     return [
         implies(products.bytes_arrived, products.keeps == keeps),

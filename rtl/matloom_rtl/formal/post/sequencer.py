@@ -56,6 +56,7 @@ def sequencer(unit: Sequencer) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, state) -> None:
+    """Assert invariants for the induction: the sequencer's registers, by its state."""
     running, first, asking, written, since = state
     latency, going = whitebox.unit._config.acc_update_latency, whitebox.in_states
     m.d.comb += [

@@ -20,7 +20,7 @@ _APART = 6
 
 
 def softmax(unit: Softmax) -> Claim:
-    """Claim when elements enter, with which flags, and where they go.
+    """Claim when the elements of SOFTMAX's rows enter, with which flags, and where they go.
 
     The table and the reciprocals are removed. Assumes that a vector stays until it is taken, that a
     command stays from its start until its rows are complete, that reciprocals are done once, later

@@ -56,7 +56,7 @@ def _item_of_bank(bank, values: list):
 
 
 def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
-    """Claim all lemmas about the controller's registers."""
+    """Assert all invariants for the induction, about the controller's registers."""
     _rows(m, parts, rules)
     _waits(m, parts, rules)
     _sequence(m, parts, rules)
