@@ -82,6 +82,8 @@ def connect_memory(m: Module, top, config: Config, read, write):
 
 
 def _connect_address(m: Module, top, config: Config, channel: str, bus):
+    """Connect an AXI address channel to the flat signals of the top module."""
+
     def port(name):
         return getattr(top, f"m_axi_{channel}{name}")
 

@@ -74,6 +74,7 @@ def _place_of(place: dict[str, Any]) -> Place:
 
 
 def _definition(board: Board) -> Any:
+    """Return the class of a board in amaranth-boards."""
     module, _, name = board.definition.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)

@@ -52,6 +52,7 @@ class SharedReadPort(wiring.Component):
         return m
 
     def _address(self, m: Module):
+        """Merge the read addresses of the fetch unit and of LOAD."""
         ar, fetch, load = self.axi.ar, self.fetch.ar, self.load.ar
         on_way = Signal(range(self._outstanding + 1))
         held = Signal()
@@ -75,6 +76,7 @@ class SharedReadPort(wiring.Component):
         ]
 
     def _data(self, m: Module):
+        """Pass each beat of data to the unit that requested it."""
         r, fetch, load = self.axi.r, self.fetch.r, self.load.r
         loads = Signal(range(self._outstanding + 1))
         of_load = Signal()

@@ -240,6 +240,7 @@ class _Design:
                     self._users[wire].remove((name, port))
 
     def _add(self, name: str, cell: dict) -> None:
+        """Add a cell, and index it by the wires that it drives and reads."""
         self._cells[name] = cell
         for port, wires in cell["connections"].items():
             if cell["port_directions"][port] == "input":

@@ -227,6 +227,7 @@ def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) 
 
 
 def _identity(chip: Chip, device: Device) -> dict:
+    """Return what identifies a build: device, configuration, netlist digest and tool versions."""
     return {
         "device": device.name,
         "config": chip.config.as_dict(),

@@ -66,6 +66,7 @@ class Decoder(wiring.Component):
         return m
 
     def _accept_bytes(self, m: Module, port, checksum, places):
+        """Undo the byte stuffing of requests, store them, and discard those that are damaged."""
         write, begin, read = places
         deaf = Signal(init=1)
         bad = Signal()
@@ -130,6 +131,7 @@ class Decoder(wiring.Component):
                 m.d.sync += [write.eq(after), begin.eq(after)]
 
     def _emit_bytes(self, m: Module, port, begin, read):
+        """Deliver the bytes of complete requests from the buffer."""
         fetched = Signal()
         m.d.comb += [
             port.addr.eq(read),

@@ -80,6 +80,7 @@ class Share(wiring.Component):
         return out.valid & out.ready
 
     def _read(self, m: Module):
+        """Merge the read channels of engine and link."""
         engine, link, out = self.engine_read, self.link_read, self.axi_read
         owned = Signal(name="reads_owned")
         wants = link.ar.valid
@@ -94,6 +95,7 @@ class Share(wiring.Component):
             m.d.sync += owned.eq(wants & ~shows & (under_way == 0))
 
     def _write(self, m: Module):
+        """Merge the write channels of engine and link."""
         engine, link, out = self.engine_write, self.link_write, self.axi_write
         owned = Signal(name="writes_owned")
         wants = link.aw.valid | link.w.valid

@@ -30,6 +30,7 @@ def rotate_right(m: Module, value, amount, unit: int = 1):
 
 
 def _name_step(m: Module, value, amount):
+    """Give the value of a step of a wide rotation a name in the netlist."""
     if len(amount) < _NAMED_STEPS:
         return value
     turned = Signal(len(value), name="turned")

@@ -62,6 +62,7 @@ class DataPath(wiring.Component):
         return m
 
     def _send(self, m: Module):
+        """Drive the words of a WRITE and their masks at the data pins, one after another."""
         width, burst = self._plan.word_bits, self._plan.burst
         beat = self.write_data
         # The rest of a beat after its first word.
@@ -84,6 +85,7 @@ class DataPath(wiring.Component):
             ]
 
     def _gather(self, m: Module):
+        """Collect the words of a READ from the data pins; signal when a beat is complete."""
         width, burst = self._plan.word_bits, self._plan.burst
         caught = Signal(burst * width, reset_less=True)
         m.d.sync += caught.eq(Cat(caught[width:], self.dq_i))

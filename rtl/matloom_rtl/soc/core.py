@@ -100,6 +100,7 @@ class SocCore(wiring.Component):
         connect(m, targets["ram"], ram.wishbone)
 
     def _connect_memory(self, m: Module, unit, core, target):
+        """Connect engine and CPU to external memory, the CPU by a bus bridge."""
         bits = self._config.bus_bits
         bridge, arbiter = unit("bridge", MemoryBridge(bits)), unit("arbiter", MemoryArbiter(bits))
         connect(m, target, bridge.wishbone)
