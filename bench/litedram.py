@@ -98,6 +98,7 @@ def traffic_patterns() -> dict[str, tuple[Bursts, Bursts]]:
 
 
 def _build(folder: Path, wrapper: str, sources: Sequence[Path]) -> Any:
+    """Build the simulation of a controller as a shared library, and load it."""
     library = build_library(
         [*sources, FOLDER / wrapper],
         "yardstick",
@@ -191,6 +192,7 @@ def litedram_controller(folder: Path, programs: Path, mhz: int, options: dict[st
 
 
 def _words(rows: Sequence[tuple[int, ...]], width: int) -> Any:
+    """Return rows of 32-bit words as a flat ctypes array."""
     flat = [value for row in rows for value in row]
     return (ctypes.c_uint32 * max(1, width * len(rows)))(*flat)
 

@@ -90,6 +90,7 @@ class _Finder(ast.NodeVisitor):
         return self._source[start : self._place(node.end_lineno, node.end_col_offset)]
 
     def _edit(self, node: ast.expr, rule: str, after: str):
+        """Record an edit: replace the source text of a node by `after`, under a rule's name."""
         start = self._place(node.lineno, node.col_offset)
         end = self._place(node.end_lineno, node.end_col_offset)
         self.edits.add((start, end, rule, after))

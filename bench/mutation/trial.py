@@ -101,6 +101,7 @@ class _Watch:
             self.outcome["reason"] = str(report.longrepr).strip().splitlines()[-1]
 
     def _fail(self, test: str, error: BaseException):
+        """Record that a test failed, with its error: the mutant is killed, or invalid."""
         verdict = "invalid" if _is_construction(error) else "killed"
         reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         self.outcome |= {"verdict": verdict, "by": test, "reason": reason}

@@ -80,6 +80,7 @@ def write_file(network: FileNetwork) -> bytes:
 
 
 def _pack(model: Any) -> bytes:
+    """Return the bytes of a TensorFlow Lite file."""
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
