@@ -33,7 +33,7 @@ class PostInput:
 
     @property
     def adds_results(self) -> bool:
-        """Whether POST adds the tensor to results."""
+        """Whether POST, which turns sums into bytes, adds the tensor to these bytes."""
         return self.post is None and not self.multiplies
 
 

@@ -45,7 +45,7 @@ class Requantisation:
         )
 
     def post(self) -> dict[str, int]:
-        """Return the POST fields of this requantisation."""
+        """Return the fields of a POST instruction that requantises in this way."""
         multiplier, shift = (0, 0) if self.varies_by_channel else self.pairs[0]
         limits = {"clamp_low": self.low, "clamp_high": self.high}
         if self.element_bytes == WORD_BYTES:

@@ -23,7 +23,9 @@ _LEAST_BLOCKS = 8
 def share_tails(
     weights: ConstantWeights, nest: LoopNest, window: Window, config: Config
 ) -> Operand:
-    """Return weights in which output blocks share weight tiles of their last step.
+    """Return weights in which blocks of channels share the tile of their last step.
+
+    A step is the part of the reduction that one weight tile covers.
 
     The weights are unchanged if the layer reads more than one tap, has few output blocks, or makes
     so many positions that LOADs of weights are not the bottleneck.

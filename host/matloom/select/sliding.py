@@ -66,7 +66,7 @@ class SlidingWindow(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of one output block."""
+        """Number of reduction steps (uses of a weight tile) for a block of output channels."""
         return self._row_steps * self._column_steps
 
     @property
@@ -79,7 +79,10 @@ class SlidingWindow(SingleSums):
         return self._column_steps * self.shape.taps - self.kernel_width
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+        """Return about how many vectors are streamed per weight tile, for outputs of this size.
+
+        The outputs are `height` rows of `width` positions.
+        """
         lines = (height - 1) * self.y_step + self.shape.lines
         first_x, length = self._first_and_length((0, width))
         return lines * max(length - self._skipped_columns(first_x, length), WINDOW_TAPS)

@@ -115,7 +115,7 @@ class SpacedWindow(SingleSums):
 
     @property
     def steps(self) -> int:
-        """Number of reduction steps of one output block."""
+        """Number of reduction steps (uses of a weight tile) for a block of output channels."""
         return self.y.steps * self.x.steps
 
     @property
@@ -129,7 +129,10 @@ class SpacedWindow(SingleSums):
         return self.y.unit
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the number of vectors that a step streams for `height` rows of `width` outputs."""
+        """Return how many vectors are streamed per weight tile, for outputs of this size.
+
+        The outputs are `height` rows of `width` positions.
+        """
         return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:

@@ -77,7 +77,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Size in bytes of each chunk (weights of one LOAD); the last one has parameters, too."""
+        """Size in bytes of each chunk (weights of one LOAD), with its parameters, if any."""
 
     @cached_property
     @abstractmethod

@@ -154,11 +154,11 @@ class PolyphaseWindow(SingleSums):
 
     @property
     def oc_step(self) -> int:
-        """Number of channels of an output block."""
+        """Number of channels of an output block (as many as the array has columns)."""
         return self.channels
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return how many 2 x 2 blocks a step streams for `height` rows of `width` outputs."""
+        """Return how many 2 x 2 blocks are streamed for `height` rows of `width` outputs."""
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:

@@ -42,7 +42,7 @@ def _saves_cycles(
     groups: list[tuple[Stage, ...]],
     places: dict[int, int],
 ) -> bool:
-    """Return whether lookups take fewer cycles of POST than the stages that they replace.
+    """Return whether POST takes fewer cycles for lookups than for the stages that they replace.
 
     Stages that are pure lookups are not counted, because `fuse_tables` can remove them in any case.
     A table is filled for each block of channels, and again for each further tile, except that the
@@ -78,12 +78,12 @@ def _can_fuse_into_producer(
 
 
 def fill_cycles(config: Config) -> int:
-    """Return the cycles in which POST fills the tables of all columns."""
+    """Return the cycles in which POST fills the lookup tables of all array columns."""
     return config.table_rows * config.columns
 
 
 def _load_cycles(blocks: int, config: Config) -> int:
-    """Return the cycles that the bus takes to load the tables of a number of channel blocks."""
+    """Return the cycles in which the bus loads the lookup tables of some blocks of channels."""
     return blocks * config.columns * 256 // config.bus_bytes
 
 

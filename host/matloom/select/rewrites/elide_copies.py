@@ -37,7 +37,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def elide_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run without copies into panels of weights whose producers can write panels."""
+    """Return a run without copies into weight tiles (panels) that producers can write directly."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     every = [stage for group in stages for stage in group]
     changed: _Changed = {}
@@ -72,7 +72,7 @@ def _separated_matrices(producers: Sequence[Stage], panels: Panels) -> int | Non
 
 
 def _with_panels(producer: Stage, weights: ComputedWeights, heads: int) -> ArrayStage | None:
-    """Return the producer changed to write panels; None if it cannot.
+    """Return the producer changed to write its outputs as weight tiles (panels), or None.
 
     It makes `heads` matrices side by side.
     """

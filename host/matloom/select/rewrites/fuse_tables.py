@@ -46,7 +46,7 @@ def _is_pure_lookup(stage: Stage) -> bool:
 
 
 def _can_fuse(producer: Stage, stage: Stage) -> bool:
-    """Return whether the producer's POSTs can perform the lookup of a stage."""
+    """Return whether the producer can apply the lookup of a stage to its own results."""
     table = stage.table
     assert table is not None
     if producer.is_softmax or producer.adds_results:

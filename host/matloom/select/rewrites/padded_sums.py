@@ -72,7 +72,9 @@ def _with_narrow_input(
 
 
 def _posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
-    """Return the POSTs of a sum with a narrow input, and the index of the one for missing channels.
+    """Return the instructions (POSTs) of a sum with a narrow input.
+
+    Return also the index of the one for channels that this input lacks.
 
     `narrow` is the index of the input that lacks channels. For these, an additional POST may zero
     the accumulators before the narrow input sets the others, or make results from the accumulators

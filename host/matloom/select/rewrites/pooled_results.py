@@ -39,7 +39,7 @@ def fuse_max_pooling(staged: StagedRun) -> StagedRun:
 
 
 def _can_pool_results(stage: ArrayStage, pool: ArrayStage, config: Config) -> bool:
-    """Return whether the POSTs of a stage can write the maxima of blocks instead of its results."""
+    """Return whether a stage can write the maxima of 2 x 2 blocks instead of its results."""
     if stage.computed is not None or stage.is_limited:
         return False
     grid, result, read = stage.grid, pool.grid, pool.input_layout
