@@ -19,6 +19,7 @@ def _divisor(cpu: str | None) -> int:
 
 
 def _board(name: str, cpu: str | None) -> Any:
+    """Return the board to simulate, with its processor if `cpu` is given."""
     from matloom_rtl.board.definition import load_board
 
     found = load_board(name)

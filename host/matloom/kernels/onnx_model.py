@@ -29,6 +29,7 @@ class _FileKey:
 
 @functools.lru_cache(maxsize=2)
 def _parse(file: _FileKey) -> Any:
+    """Return the ONNX model in a file's content, cached."""
     import onnx
 
     model = onnx.ModelProto()
@@ -154,5 +155,6 @@ def _size(value: Any) -> int:
 
 
 def _constants(graph: Any) -> set[str]:
+    """Return the names of an ONNX graph's constants."""
     constants: Sequence[str] = [each.name for each in graph.initializer]
     return {*constants, *(each.values.name for each in graph.sparse_initializer)}

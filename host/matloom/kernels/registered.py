@@ -222,6 +222,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _decode(content: bytes) -> dict[str, Any]:
+    """Return the attributes of an operator from their JSON text."""
     found: dict[str, Any] = json.loads(content, object_hook=_value)
     return found
 

@@ -53,6 +53,7 @@ def _limit(
 
 
 def _bias(context: NodeInputs) -> Any:
+    """Return the fp32 bit patterns of a layer's bias, its third input."""
     data = context.inputs[2].data
     if data is None:
         raise Unproven("a bias that is computed")

@@ -257,6 +257,7 @@ def _computed_tensors(graph: Graph) -> list[int]:
 
 
 def _module(name: str, package: str) -> Any:
+    """Import a module; raise MissingPackageError with its package if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

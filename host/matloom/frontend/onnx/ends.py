@@ -52,6 +52,7 @@ def _numpy_lacks(value: Any) -> bool:
 
 
 def _cast(source: str, output: str, kind: int) -> Any:
+    """Return an ONNX Cast node to the type with code `kind`."""
     import onnx
 
     return onnx.helper.make_node("Cast", [source], [output], to=kind)

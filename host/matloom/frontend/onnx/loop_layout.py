@@ -144,6 +144,7 @@ def _orders(rank: int) -> tuple[list[int], list[int]]:
 
 
 def _transpose(name: str, order: Sequence[int], output: str) -> Any:
+    """Return an ONNX Transpose node of tensor `name`."""
     import onnx
 
     return onnx.helper.make_node("Transpose", [name], [output], perm=list(order))

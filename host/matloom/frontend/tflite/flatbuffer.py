@@ -29,6 +29,7 @@ _ALL_ZERO = frozenset(
 
 
 def _length(owner: Any, field: str) -> int:
+    """Return the length of a vector field; raise ModelError if it is impossible."""
     length = int(getattr(owner, f"{field}Length")())
     if not 0 <= length <= MAX_LENGTH:
         raise ModelError(f"{field} must have at most {MAX_LENGTH} entries, not {length}")

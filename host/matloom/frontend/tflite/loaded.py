@@ -50,11 +50,13 @@ def _pool(table: Any) -> tuple[int, ...]:
 
 
 def _depthwise(table: Any) -> tuple[int, ...]:
+    """Return the options of DEPTHWISE_CONV_2D that matter here."""
     multiplier = table.DepthMultiplier()
     return (*_padding(table), multiplier, *_activation(table), *_dilations(table))
 
 
 def _masks(table: Any) -> tuple[int, ...]:
+    """Return the masks among the options of STRIDED_SLICE."""
     masks = (table.BeginMask(), table.EndMask(), table.EllipsisMask())
     return (*masks, table.NewAxisMask(), table.ShrinkAxisMask())
 

@@ -33,6 +33,7 @@ Pair = tuple[int, int]
 
 
 def _activation(table: Any) -> Activation:
+    """Return the activation that an operator's options fuse into it."""
     name = enum_name(tflite.ActivationFunctionType, table.FusedActivationFunction())
     if name not in Activation.__members__:
         raise Unsupported(f"has an activation of {name}")
@@ -142,6 +143,7 @@ def _read_leaky_relu(
 
 
 def _axis(table: Any, rank: int) -> Attributes:
+    """Return the axis of an operator from its options, as a number from 0 to `rank` - 1."""
     axis = table.Axis()
     if not -rank <= axis < rank:
         raise Contradiction(f"must have an axis of {-rank} to {rank - 1}, not {axis}")

@@ -180,6 +180,7 @@ class SubgraphReader:
         return number
 
     def _name(self, index: int, operator: Any) -> str:
+        """Return the name of an operator's kind, such as CONV_2D."""
         code = operator.OpcodeIndex()
         if not 0 <= code < len(self.codes):
             raise ModelError(f"operator {index} must be one of {len(self.codes)} kinds, not {code}")

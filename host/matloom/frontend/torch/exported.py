@@ -124,6 +124,7 @@ class _Conversion:
         return Value(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
 
     def _attribute(self, target: str) -> Any:
+        """Return the attribute of the exported module at a dotted path."""
         found = self.program.graph_module
         for part in target.split("."):
             found = getattr(found, part)

@@ -167,6 +167,7 @@ class Writer:
 
 
 def _info(name: str, value: Value) -> Any:
+    """Return the ONNX declaration of an input or output."""
     from onnx import helper
 
     return helper.make_tensor_value_info(name, _onnx_type(value.dtype), value.shape)
