@@ -13,7 +13,7 @@ from matloom.select.stage import ArrayStage
 
 
 def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
-    """Return how each stage is cut into tiles and chunks of weights, in order."""
+    """Return how each stage is cut into tiles, and its weights into LOADs, in order."""
     found: list[Tiling] = []
     handed = params.spilled & segment.followed_tensors
     turned = params.spilled & segment.alternating_tensors if params.turns else frozenset()

@@ -37,7 +37,7 @@ class FirstTiles(enum.Enum):
 
     @property
     def splits(self) -> bool:
-        """Whether the last steps of the first tile are a separate EXEC."""
+        """Whether the last reduction steps of the first tile are a separate EXEC."""
         return self in (FirstTiles.SPLIT, FirstTiles.SPLIT_LONG)
 
 
@@ -135,12 +135,12 @@ class TilingParams:
 
     @property
     def prologue(self) -> Prologue | None:
-        """Shape of the first tiles if their operands arrive in panels, else None."""
+        """Shape of the first tiles if operands arrive in parts (panels), else None."""
         return self.first if isinstance(self.first, Prologue) else None
 
     @property
     def splits(self) -> bool:
-        """Whether the last steps of the first tile are a separate EXEC."""
+        """Whether the last reduction steps of the first tile are a separate EXEC."""
         return isinstance(self.first, FirstTiles) and self.first.splits
 
 

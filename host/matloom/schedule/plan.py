@@ -244,7 +244,7 @@ class Plan:
         return self.order.slots
 
     def stored_together(self, slot: Slot) -> range:
-        """Return the indices of the tiles whose results are stored with those of a slot."""
+        """Return the indices of the tiles whose results are stored with those of a slot's tile."""
         tiling = self.tilings[slot.stage]
         if slot.stage in self.order.in_turns:
             return tiling.tiles_of_strip[slot.number]
@@ -269,7 +269,7 @@ class Plan:
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:
-        """Scratchpad addresses of weights that stay on chip between calls, by stage and chunk."""
+        """Addresses of weights that stay on chip, by stage and chunk (the part of one LOAD)."""
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads

@@ -78,7 +78,7 @@ def _add_later_calls(
 def _keeps_same_chunks(
     segment: Segment, first: ScheduleParams, later: ScheduleParams, cache: Cache
 ) -> bool:
-    """Return whether resident weights are cut into the same chunks under both choices.
+    """Return whether weights that stay on chip are loaded in the same chunks under both choices.
 
     Otherwise later calls could not use the chunks that the first call leaves on chip.
     """

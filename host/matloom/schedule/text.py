@@ -41,7 +41,7 @@ def order_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield tensors in external memory, then buffers with their sizes and live ranges in slots."""
+    """Yield tensors in external memory, then buffers with sizes and live ranges (in tiles)."""
     plan, stages = scheduled.plan, scheduled.segment.stages
     for name in sorted(plan.params.spilled):
         yield f"tensor {name}: in external memory"

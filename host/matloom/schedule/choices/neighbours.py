@@ -6,7 +6,9 @@ from matloom.schedule.segment import Segment
 
 
 def _widens(segment: Segment, index: int) -> bool:
-    """Return whether a stride-2 sliding window precedes a stage with as many output blocks or more.
+    """Return whether a stride-2 sliding window precedes a stage with no fewer output blocks.
+
+    A block is as many channels as the array has columns.
 
     That stage can start on its first channels while this one makes the others.
     """
@@ -17,7 +19,7 @@ def _widens(segment: Segment, index: int) -> bool:
 
 
 def stages_ending_by_blocks(segment: Segment) -> set[int]:
-    """Return the indices of stages whose last tiles have one output block each.
+    """Return the indices of stages whose last tiles have one block of channels each.
 
     These are stride-2 sliding windows that do not narrow the channels, and their producers.
     """

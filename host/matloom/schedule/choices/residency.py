@@ -33,7 +33,7 @@ def residency_may_pay(segment: Segment, plan: Plan) -> bool:
 
 
 def resident_params(segment: Segment, params: ScheduleParams) -> tuple[ScheduleParams, ...]:
-    """Return choices to try for resident weights, the best first; none if weights cannot stay.
+    """Return choices to try that keep weights on chip between calls, the best first, if any.
 
     Some choices keep parameters and weights in different banks. That avoids conflicts between POST
     and EXEC, which reads weights in most cycles of repeated calls, but takes one more transfer.
@@ -144,5 +144,5 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
 
 
 def _with_blocks(last: LastTiles, enabled: bool) -> LastTiles:
-    """Set or clear `LastTiles.BLOCKS`: whether the last tiles have ever fewer output channels."""
+    """Return the flags with or without `LastTiles.BLOCKS`: last tiles with ever fewer channels."""
     return last | LastTiles.BLOCKS if enabled else last & ~LastTiles.BLOCKS

@@ -79,7 +79,7 @@ class Stores:
             self._store_run(stage.output, first, end + limb * apart, address, last)
 
     def _store_blocks(self, slot: Slot, timestamp: int) -> None:
-        """Store the output blocks of a tile's positions that have not been stored yet.
+        """Store the blocks of channels of a tile's positions that have not been stored yet.
 
         The last STORE gets `timestamp`.
         """

@@ -30,7 +30,7 @@ class Tables:
             self._use(index, stages[index])
 
     def look_up(self, slot_index: int, stage: Stage, block: int = 0) -> dict[str, int]:
-        """Fill the table of a slot's stage if needed; return the POST fields that use it.
+        """Fill a stage's lookup table if needed; return the POST fields that use it.
 
         If tables differ by channel, those of output block `block` are used.
         """

@@ -184,7 +184,7 @@ class VectorPosts:
         return held
 
     def _source(self, slot_index: int, name: str, first_byte: int) -> int:
-        """Return the scratchpad address at which the tile of a slot reads a byte of a tensor."""
+        """Return the scratchpad address at which the tile at a slot of the order reads a byte."""
         if name in self._plan.tensor_buffers:
             return self._plan.address(name) + first_byte
         buffer, input_range = self._plan.input_ranges[slot_index, name]

@@ -40,7 +40,9 @@ def _split_gaps(
 
 
 class Allocator:
-    """Range of addresses in which buffers are placed, each for an inclusive interval of slots.
+    """Range of addresses in which buffers are placed, each for an interval of slots.
+
+    A slot is a place in the order of tiles.
 
     With `avoid_conflicts`, buffers that are read at the same time prefer different banks, because a
     bank serves one read and one write per cycle; without it, buffers are packed tightly. With a

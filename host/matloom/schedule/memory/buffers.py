@@ -191,7 +191,7 @@ class Builder:
         again: bool = False,
         part: int | None = None,
     ) -> Buffer:
-        """Return the buffer of a weight chunk, and add a LOAD when it is used first.
+        """Return the buffer of a weight chunk (from one LOAD); add the LOAD when it is used first.
 
         With `again`, the chunk gets a new buffer and another LOAD. If only the first `part` bytes
         are needed now, the others are loaded later.
@@ -219,7 +219,7 @@ class Builder:
         return held
 
     def close(self) -> None:
-        """Finish the plan: keep the weights of prologue tiles until the last of these tiles.
+        """Finish the plan: keep the weights of the first tiles (prologue) until the last of them.
 
         So no LOAD of the prologue has to wait for an EXEC that uses the same bytes.
         """
@@ -286,7 +286,7 @@ class Builder:
         return self._ranges.load(slot.stage, name, part, buffer)
 
     def _earliest(self, slot_index: int, slot: Slot) -> int:
-        """Return the earliest slot before which a LOAD for a tile may be issued.
+        """Return the earliest place in the order of tiles before which a LOAD for a tile may come.
 
         Only a few parts of an input may be on chip for array tiles, because more would take space
         from the results. LOADs for element-wise tiles have no such limit; the result is 0.

@@ -69,7 +69,7 @@ def _durations(segment: Segment, plan: Plan, moved: list[float]) -> list[float]:
 
 
 def _move_after_stores(segment: Segment, plan: Plan) -> None:
-    """Issue LOADs of a tensor only after the slots whose STOREs write these bytes.
+    """Issue LOADs of a tensor only after the tiles whose STOREs write these bytes.
 
     LOADs stay in order.
     """

@@ -227,7 +227,7 @@ class _Placing:
     def _neighbours(
         alive: list[PlacedBuffer], base: int, slots: range
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the buffers in `alive` that are live in a range of slots, as tuples to compare.
+        """Return the buffers in `alive` that some tiles (`slots`) use, as tuples to compare.
 
         Their slots are counted from slot `base`.
         """

@@ -140,7 +140,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Size in bytes of each chunk of weights, with its parameters if it has the last steps."""
+        """Size in bytes of each chunk (weights of one LOAD), with its parameters, if any."""
         stage = self.stage
         sizes = []
         for chunk in self.chunks:
@@ -168,11 +168,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return weights + self._params(first, end)
 
     def params_data(self) -> bytes:
-        """Return the parameters of all output blocks."""
+        """Return the parameters of all blocks of output channels."""
         return self._params(0, self.stage.grid.blocks)
 
     def _params(self, first: int, end: int) -> bytes:
-        """Return the parameters of the output blocks from `first` to `end` (exclusive).
+        """Return the parameters of the channel blocks from `first` to `end` (exclusive).
 
         If each tile takes two POSTs, the parameters of the first POST for all blocks come first.
         """
@@ -181,7 +181,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
-        """Index of the chunk of weights that each tile uses; None if the chunk has no bytes."""
+        """Index of the weight chunk (from one LOAD) of each tile; None if it has no bytes."""
         return [tile.chunk if self.chunk_bytes[tile.chunk] else None for tile in self.tiles]
 
     @property
@@ -201,14 +201,14 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         ]
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return the part of the input that a prologue tile reads, from row `first_row` on."""
+        """Return the input that a first tile (of a prologue) reads, from row `first_row` on."""
         tile = self.tiles[number]._replace(first_row=first_row)
         box, pitch = input_box(self.stage, tile, self.config), self.stage.input_layout.row_bytes
         rows, width = box.high - box.low, box.right - box.left
         return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
 
     def first_weight_bytes(self, number: int) -> int:
-        """Return how many bytes of its weight chunk must be loaded before a tile can start."""
+        """Return how many bytes of its weights must have been loaded before a tile can start."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
             steps = tile.end_step - tile.first_step
@@ -217,7 +217,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """Size in bytes of the weight chunks that must be on chip together while each tile runs."""
+        """Size in bytes of the weights that must be on chip together while each tile runs."""
         used = [tile.chunk for tile in self.tiles]
         if self.limits.weights is WeightsLifetime.STREAMED:
             return [self.chunk_bytes[chunk] for chunk in used]
@@ -262,7 +262,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile makes some output blocks of the last rows, and others the rest.
+        """Return whether a tile makes some channels of the last rows, and other tiles the rest.
 
         False unless the positions of the tensor are contiguous.
         """
@@ -274,7 +274,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _ends_in_blocks(self) -> bool:
-        """Whether the last tile makes only the last output blocks of its rows."""
+        """Whether the last tile makes only the last channels (output blocks) of its rows."""
         last, grid, layout = self.tiles[-1], self.stage.grid, self.stage.output_layout
         whole = last.first_x == 0 and last.end_x == grid.width
         contiguous = layout.contiguous and layout.limbs == 1

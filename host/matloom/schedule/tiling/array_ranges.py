@@ -67,7 +67,7 @@ def strip_range(
 
 
 def addend_part(stage: ArrayStage, tile: ArrayTile) -> ArrayTile | None:
-    """Return a tile without the output blocks that the added tensor does not have.
+    """Return a tile without the blocks of channels that the added tensor does not have.
 
     Return None if that has none of them.
     """

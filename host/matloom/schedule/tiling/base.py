@@ -87,7 +87,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def live_chunk_bytes(self) -> list[int]:
-        """Size in bytes of the weight chunks that must be on chip together while each tile runs."""
+        """Size in bytes of the weights that must be on chip together while each tile runs."""
 
     @cached_property
     @abstractmethod
@@ -116,19 +116,19 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return 0
 
     def first_weight_bytes(self, number: int) -> int:
-        """Return how many bytes of its weight chunk must be loaded before a tile can start."""
+        """Return how many bytes of its weights must have been loaded before a tile can start."""
         return 0
 
     def chunk_data(self, number: int) -> bytes:
-        """Return the bytes of a chunk: its weights, and its parameters if it has any."""
+        """Return the bytes of a chunk (of one LOAD): its weights, and its parameters if any."""
         raise NotImplementedError(f"{self.stage.name} has no weights")
 
     def params_data(self) -> bytes:
-        """Return the parameters of all output blocks."""
+        """Return the parameters of all blocks of output channels."""
         return b""
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return the part of the input that a prologue tile reads, from row `first_row` on."""
+        """Return the input that a first tile (of a prologue) reads, from row `first_row` on."""
         raise NotImplementedError(f"{self.stage.name} has no prologue")
 
     @property

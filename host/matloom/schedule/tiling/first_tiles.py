@@ -17,7 +17,10 @@ _JOINED_PIECES = 2
 
 
 def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
-    """Return the iterations of the outermost loop with more than one, and the steps in each."""
+    """Return the iterations of the outermost loop with more than one, and steps in each.
+
+    A step is the part of the reduction that one weight tile covers.
+    """
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     if loops["kernel_rows"] > 1:
         return loops["kernel_rows"], loops["kernel_cols"] * loops["blocks"]

@@ -35,7 +35,7 @@ def _can_interleave(
 
 
 def _alternates_tables(segment: Segment, index: int) -> bool:
-    """Return whether a table lookup follows a stage of one step in which POST adds results.
+    """Return whether a table lookup follows a stage of one weight tile that adds results.
 
     If their tiles were interleaved, POST would fill the same table memory for every tile of both,
     and no arithmetic would hide that.

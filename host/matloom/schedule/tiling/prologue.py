@@ -51,7 +51,7 @@ def panels(steps: int, thinnest: int) -> list[_Range]:
 
 
 def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
-    """Yield the rectangles of rows and output blocks that a panel is added to, in order.
+    """Yield rectangles of outputs to which products of a panel (part of the reduction) are added.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
-    """Yield rectangles, as ranges (half open) of row groups and of output blocks, that cover all.
+    """Yield rectangles: ranges (half open) of row groups and of channel blocks, that cover all.
 
     Each rectangle doubles either the covered groups or the covered blocks.
     """

@@ -34,7 +34,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Sequence:
-    """Slots in program order, and the first and the last slot of each stage.
+    """Tiles in program order, each in a slot, and the first and last slot of each stage.
 
     It may cover only some consecutive stages; slots are then counted from the first of them.
     `finished` gives the leading bytes of each output that are complete at the end. `handed_tensors`
@@ -155,7 +155,7 @@ def order_tiles(
 def _interleaved_slots(
     segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
 ) -> Sequence:
-    """Return the slots of stage `first`, interleaved with those of the stages after it.
+    """Return the tiles of stage `first`, interleaved with those of the stages after it.
 
     `distances` has, for each of these, the number of tiles by which it stays behind the stage
     before it. The result is cached in the tiling of the first stage, because the plans of a search
@@ -180,7 +180,7 @@ def _interleaved_slots(
 
 
 def _group_ahead_of_reader(segment: Segment, first: int, tilings: list[Tiling]) -> Sequence:
-    """Return the slots of a stage and its reader, each tile just before the tiles that read it."""
+    """Return the tiles of a stage and its reader, each just before the tiles that read it."""
     group = tilings[first : first + 2]
     return _with_spans(segment, first, group, list(_just_in_time(first, *group)))
 

@@ -97,7 +97,7 @@ class Sizes:
             self._cut_strips(stage, limits, height)
 
     def _trade_blocks_for_rows(self, stage: ArrayStage, tiles: int, height: int, fit: int) -> None:
-        """Make tiles taller, with fewer output blocks, if each block needs a POST of its own.
+        """Make tiles taller, with fewer channel blocks, if each block needs a POST of its own.
 
         A POST takes some cycles more than it has vectors, which matters unless EXEC works much
         longer on a block. The `height` rows of a region are cut into at least `tiles` tiles, each
@@ -152,7 +152,7 @@ class Sizes:
             self.height = min(self.strip, max(1, most))
 
     def _make_taller(self, stage: ArrayStage, wanted: int, height: int) -> None:
-        """Take more rows, and fewer output blocks or shorter rows, if that saves cycles.
+        """Take more rows, and fewer channel blocks or shorter rows, if that saves cycles.
 
         A tile gets at most `wanted` of the `height` rows. A tile of a sliding window streams a few
         more rows than it makes, and a few more positions of each. Rows are split only if the input
