@@ -36,7 +36,7 @@ class ConstantWeights:
 
     @property
     def block_bytes(self) -> int:
-        """Size in bytes of the tiles of an output block."""
+        """Size in bytes of the weight tiles of a block of output channels."""
         return self.steps * self.tile_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:

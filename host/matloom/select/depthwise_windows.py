@@ -32,7 +32,7 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
 
 
 def streamed_vectors(nest: DepthwiseWindow, window: Window) -> int:
-    """Return the approximate number of vectors that an output block of an image streams."""
+    """Return about how many vectors a block of output channels of an image streams."""
     return nest.steps * nest.vectors_per_step(window.out_height, window.out_width)
 
 

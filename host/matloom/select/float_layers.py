@@ -42,7 +42,7 @@ def _tiles(patterns: Array, taps: int, config: Config) -> Array:
 
 
 def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest:
-    """Return the loops over kernel rows and the `taps` steps of each."""
+    """Return the loops over kernel rows and the `taps` reduction steps of each."""
     number = FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number
     return LoopNest(

@@ -35,7 +35,7 @@ class GroupedRows:
     oc_step: ClassVar[int] = 0
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the number of vectors that a step streams for `height` rows of `width` outputs."""
+        """Return the number of vectors streamed for `height` rows of `width` outputs."""
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:

@@ -128,7 +128,10 @@ class LoopNest(SingleSums):
         return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return the number of vectors that a step streams for `height` rows of `width` outputs."""
+        """Return how many vectors are streamed per weight tile, for outputs of this size.
+
+        The outputs are `height` rows of `width` positions.
+        """
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:

@@ -82,7 +82,7 @@ def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage,
 def _products(
     context: Context, product: Product, left: str, scale: Requantisation, *, adj_y: bool
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that copy the second operand into panels, then those that multiply.
+    """Yield the stages that copy the second operand into weight tiles (panels), then products.
 
     `left` is the name of the first operand; `adj_y` says that the second one is transposed.
     """
@@ -177,7 +177,7 @@ def _byte_summands(value: int) -> list[int]:
 def _weights(
     tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
 ) -> ComputedWeights:
-    """Return a tensor of panels as weights, with what the zero points need.
+    """Return a tensor of weight tiles (panels) as an operand, with the terms of zero points.
 
     EXEC subtracts zero points, or further EXECs correct for them by (a - x)(b - y) = ab - ay - bx +
     xy: they multiply a by a tile of -y, then a row of -x by b. The bias is xy times the inner size.

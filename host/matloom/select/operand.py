@@ -15,7 +15,7 @@ from matloom.select.two_parts import TwoPartWeights
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTailWeights:
-    """Constant weights whose last step has few rows of the array, so output blocks share its tile.
+    """Constant weights whose last step has few array rows, so blocks of channels share its tile.
 
     A chunk has the other steps of its blocks, then the rows of their last step, from the last block
     to the first.
@@ -58,7 +58,7 @@ class SharedTailWeights:
         return self.whole.block_bytes + self.tail_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:
-        """Return the size in bytes of the chunk of a range of output blocks and of steps.
+        """Return the size in bytes of the weights of some channel blocks, for a range of steps.
 
         The rows of the last step take a tile at least, because EXEC reads whole tiles.
         """
@@ -72,7 +72,7 @@ class SharedTailWeights:
         return SharedTailWeights(whole=self.whole.select_blocks(blocks), tails=self.tails[blocks])
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Return the weights of a range of blocks and of steps, padded to `chunk_bytes`."""
+        """Return the weights of some channel blocks and reduction steps, padded to their chunk."""
         whole = self.whole.chunk(blocks, steps)
         if steps.stop < self.steps:
             return whole
@@ -156,7 +156,7 @@ class ComputedWeights:
 
     @property
     def block_bytes(self) -> int:
-        """Size in bytes of the tiles of an output block."""
+        """Size in bytes of the weight tiles of a block of output channels."""
         return self.steps * self.tile_bytes
 
     @property

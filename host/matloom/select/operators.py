@@ -128,7 +128,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `NotOnEngine` if a value exceeds its field, or a step reads too much input.
+    """Raise `NotOnEngine` if a value exceeds its field, or a reduction step reads too much.
 
     A step must read at most half of the scratchpad.
     """

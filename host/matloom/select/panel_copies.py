@@ -63,7 +63,7 @@ def _copy_stage(context: Context, source: int, result: str, copy: Copy, **place:
 def transpose_into_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that transpose the second operand into the tensor `name` of panels."""
+    """Yield the stages that transpose the second operand into weight tiles: the tensor `name`."""
     task = MatrixTranspose(
         images=panels.images,
         in_rows=product.columns,

@@ -81,7 +81,10 @@ class PooledLoops:
         return self.inner.is_long
 
     def vectors_per_step(self, height: int, width: int) -> int:
-        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+        """Return about how many vectors are streamed per weight tile, for outputs of this size.
+
+        The outputs are `height` rows of `width` positions.
+        """
         return self.inner.vectors_per_step(SIDE * height, SIDE * width)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:

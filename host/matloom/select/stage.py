@@ -133,7 +133,7 @@ class ArrayStage:
 
     @property
     def loads_weights(self) -> bool:
-        """Whether each output block has its own weights, which LOADs bring from the image."""
+        """Whether each block of output channels has its own weights, brought by LOADs."""
         return not self.loop_nest.weights_fixed and self.computed is None
 
     @property
@@ -158,12 +158,12 @@ class ArrayStage:
 
     @property
     def weight_block_bytes(self) -> int:
-        """Size in bytes of the weights of an output block."""
+        """Size in bytes of the weights of a block of output channels."""
         return self.weights.block_bytes
 
     @property
     def block_bytes(self) -> int:
-        """Number of bytes that LOADs bring for an output block: weights and parameters."""
+        """Bytes that LOADs bring for a block of output channels: weights and parameters."""
         weights = 0 if self.computed is not None else self.weight_block_bytes
         return weights + int(self.params.shape[1])
 
@@ -237,7 +237,7 @@ class ArrayStage:
 
     @property
     def grid(self) -> Grid:
-        """Extent of the outputs: images, rows, positions per row, output blocks."""
+        """Extent of the outputs: images, rows, positions per row, blocks of channels."""
         return self.output_layout.grid
 
     @property
@@ -286,7 +286,7 @@ class ArrayStage:
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether each output block reads its own channels with its own weights."""
+        """Whether each block of output channels reads its own channels with its own weights."""
         return self.loop_nest.oc_step > 0 and not self.loop_nest.weights_fixed
 
     @property

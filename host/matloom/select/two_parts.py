@@ -49,7 +49,7 @@ class TwoPartWeights:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes of all weights in one chunk."""
+        """Size in bytes of all weights."""
         return self.chunk_bytes(slice(0, len(self.first.tiles)), slice(0, self.steps))
 
     @property
@@ -64,7 +64,7 @@ class TwoPartWeights:
 
     @property
     def block_bytes(self) -> int:
-        """Size in bytes of the first part of an output block."""
+        """Size in bytes of the first part of a block of output channels."""
         return self.first.block_bytes
 
     def chunk_bytes(self, blocks: slice, steps: slice) -> int:

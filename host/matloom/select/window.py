@@ -98,7 +98,7 @@ def tap_loop_nest(
     maximum: bool = False,
     fixed: bool = False,
 ) -> LoopNest:
-    """Return the loop nest in which each tap is a separate step."""
+    """Return the loop nest in which each kernel tap has reduction steps of its own."""
     return LoopNest(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,

@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def tail(self) -> int:
-        """Size in bytes of the last output block of a position, which may be short."""
+        """Size in bytes of the last block of channels of a position, which may be short."""
         return self.position_bytes - (self.blocks - 1) * self.block_bytes
 
     @property
@@ -150,7 +150,7 @@ class InputLayout(Protocol):
 
     @property
     def plane_bytes(self) -> int:
-        """Distance in bytes from one output block's plane to the next; 0 if they share one."""
+        """Distance in bytes from one channel block's plane to the next; 0 if they share one."""
 
     @property
     def source(self) -> str | None:
@@ -262,7 +262,7 @@ class OnChipLayout(OutputLayout):
 
     @property
     def plane_bytes(self) -> int:
-        """Distance in bytes from one output block's plane to the next; 0 if they share one."""
+        """Distance in bytes from one channel block's plane to the next; 0 if they share one."""
         return 0
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:

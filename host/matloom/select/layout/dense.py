@@ -51,7 +51,7 @@ class Dense(OutputLayout):
         return self.grid.position_bytes, self.grid.row_bytes
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte at which an output block of a position begins."""
+        """Return the byte at which a block of channels of a position begins."""
         grid = self.grid
         position = (image * grid.rows + row) * grid.width + x
         return position * grid.position_bytes + block * grid.block_bytes

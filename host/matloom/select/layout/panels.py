@@ -9,7 +9,7 @@ from matloom.select.layout.dense import Dense
 
 @dataclass(frozen=True, kw_only=True)
 class Panels:
-    """Matrices (inner, columns) in panels of `width` columns, as EXEC reads them as weights.
+    """Matrices (inner, columns) in panels of `width` columns: the weight tiles of EXEC.
 
     A panel has `depth` rows of `width` bytes, at least `inner`. Rows and columns beyond the matrix
     are never written; they do not matter, because such rows are multiplied by zeros and POST drops
@@ -42,7 +42,7 @@ class Panels:
 
     @property
     def blocks(self) -> int:
-        """Number of panels of a matrix, one for each output block."""
+        """Number of panels of a matrix, one for each block of output channels."""
         return -(-self.columns // self.width)
 
     @property
@@ -114,7 +114,7 @@ class PanelOutputs(OnChipLayout):
         return "panels of weights"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte at which an output block of a position begins."""
+        """Return the byte at which a block of channels of a position begins."""
         grid, panels = self.grid, self.panels
         position = (image * grid.rows + row) * grid.width + x
         group, inner = divmod(position, panels.inner)
@@ -125,7 +125,7 @@ class PanelOutputs(OnChipLayout):
         return first + block * panels.block_bytes + inside * panels.width
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
-        """Yield a write for each output block."""
+        """Yield a write for each block of output channels."""
         for number, block in enumerate(range(tile.first_block, tile.end_block)):
             first = self.byte(tile.image, tile.first_row, tile.first_x, block)
             size = self.grid.tail if block + 1 == self.grid.blocks else self.grid.block_bytes
@@ -133,7 +133,7 @@ class PanelOutputs(OnChipLayout):
 
 
 def panel_layout(layout: OutputLayout, panels: Panels, heads: int = 1) -> PanelOutputs | None:
-    """Return a layout in which a stage writes its outputs as panels; None if that is impossible.
+    """Return a layout for outputs that are stored as weight tiles (panels); None if impossible.
 
     `heads` matrices lie side by side in a position of the outputs.
     """

@@ -61,7 +61,7 @@ class Placed(OutputLayout):
         return f"part of a larger tensor from byte {self.offset} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte of the tensor at which an output block of a position begins."""
+        """Return the byte of the tensor at which a block of channels of a position begins."""
         first = self.offset + image * self.image_step
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 

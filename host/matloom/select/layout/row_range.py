@@ -31,7 +31,7 @@ class RowRange(OutputLayout):
         return f"rows of a larger tensor from row {self.first_row} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte of the tensor at which an output block of a position begins."""
+        """Return the byte of the tensor at which a block of channels of a position begins."""
         assert image == 0
         position = (self.first_row + row) * self.grid.width + x
         return position * self.grid.position_bytes + block * self.grid.block_bytes
