@@ -215,7 +215,7 @@ class _Check:
     def _variables(
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
-        """Return the name, place and bytes of each variable that a step must leave unchanged."""
+        """Return name, place and bytes of each variable that an engine step must not change."""
         written = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:

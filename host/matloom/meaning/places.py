@@ -36,7 +36,7 @@ class Places:
         return np.asarray(is_known(values) | (self._values[at] == values))
 
     def describe(self, value: int) -> str:
-        """Return a phrase that names what a probe value stands for.
+        """Return a phrase that names what a number (probe) of the meaning check stands for.
 
         It may be a constant, a byte of a tensor, a byte that nothing wrote, or none of these.
         """

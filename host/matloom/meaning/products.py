@@ -42,7 +42,7 @@ def prepare_exec(state: State, fields: _Fields) -> Callable[[], None]:
 
 
 def _run_block_by_block(state: State, fields: _Fields, mode: str) -> None:
-    """Run an EXEC, one output block after another."""
+    """Run an EXEC, one block of output channels after another."""
     config, positions = state.config, fields["width"] * fields["height"]
     operands: _Floats | None = None
     for block in range(fields["oc_blocks"]):
@@ -184,7 +184,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
 def _prepare_windows(
     state: State, fields: _Fields, taps: "_Taps", block: int, count: int
 ) -> Callable[[], None]:
-    """Return a function that computes `count` output blocks, from `block`, with sliding windows."""
+    """Return a function that computes `count` channel blocks, from `block`, by sliding windows."""
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     shape = count, fields["width"] * fields["height"], steps, -1

@@ -15,7 +15,7 @@ from matloom.meaning.terms import Integers, RequantisedTerm, Scale, is_known
 
 @dataclass(frozen=True, kw_only=True)
 class _Addition:
-    """An ADD of POST's results and other bytes, on probes.
+    """An ADD of a layer's results and other bytes, on probes (numbers for unknown bytes).
 
     Members
     -------

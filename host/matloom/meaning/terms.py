@@ -200,7 +200,7 @@ class RequantisedTerm:
 
     @cached_property
     def _rounded(self) -> Any:
-        """Hash key of the parameters, from which the probes of rounded results are derived."""
+        """Hash key of the parameters; the numbers for unknown rounded results derive from it."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)
@@ -253,7 +253,7 @@ def apply_curve(arguments: Integers, curve: int) -> Integers:
 
 
 def nibbles(values: Integers) -> Integers:
-    """Return the low four bits of bytes: signed numbers, or probes if the bytes are unknown."""
+    """Return the low four bits of bytes: signed numbers, or probes (for unknown bytes)."""
     return np.where(is_known(values), low_nibble(values), _probes(values, 5))
 
 

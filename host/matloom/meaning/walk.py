@@ -15,7 +15,7 @@ _Floats = NDArray[np.float64]
 
 
 class InputWalk:
-    """Loops of an EXEC over its input, for one output block or several.
+    """Loops of an EXEC over its input, for one block of channels or several.
 
     Each call of `vectors` reads the current bytes at the same places.
     """
