@@ -147,6 +147,7 @@ def _whereabouts(bench, coroutine) -> str:
 
 
 def _waves(simulator: Simulator):
+    """Return a context that writes waves to a new file if the variable WAVES is 1."""
     if os.environ.get("WAVES") != "1":
         return nullcontext()
     path = Path(tempfile.mkdtemp(prefix="matloom-waves-")) / "waves.vcd"

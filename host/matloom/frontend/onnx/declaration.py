@@ -56,6 +56,7 @@ def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
 
 
 def _size(dim: Any, named: Set[str]) -> int | str | None:
+    """Return the size of a dimension, its name if that is in `named`, or None if unknown."""
     if dim.HasField("dim_value"):
         # Exporters write -1 for a dimension without a size.
         return int(dim.dim_value) if dim.dim_value >= 0 else None

@@ -84,7 +84,7 @@ def _fields(registered: bool, stored: bool) -> data.StructLayout:
 
 
 def skid_buffer(registered: bool, stored: bool, unit=None) -> Claim:
-    """Claim the order of a SkidBuffer with registered fields, stored fields, or both."""
+    """Claim that a SkidBuffer keeps the order of items, for these kinds of fields."""
     m = Module()
     layout = _fields(registered, stored)
     buffer = unit or SkidBuffer(layout, registered=("hand",) if registered else ())
