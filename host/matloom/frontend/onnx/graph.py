@@ -59,7 +59,7 @@ class GraphReader:
             return self._single_node_graph()
         return graph
 
-    def claims(self) -> list[Claim]:
+    def rounding_differences(self) -> list[Claim]:
         """Return counts of results that can differ from ONNX Runtime's, for each engine operator.
 
         The list is empty if there are no such operators.
