@@ -122,7 +122,7 @@ def outputs(unit: Outputs) -> Claim:
 
 
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
-    """Count vectors in a step and in a line; claim the position in the line.
+    """Count vectors in a step (one weight tile) and in a line; claim the position in the line.
 
     Returns whether the step's first output has come, or comes with the vector in stage 2.
     """
@@ -230,7 +230,10 @@ def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun
 
 
 def _entries(m: Module, whitebox: Whitebox, grids: _Grids, is_output) -> None:
-    """Claim that a block's outputs have consecutive entries, the same in every step."""
+    """Claim that a channel block's outputs have consecutive entries, the same in each step.
+
+    A step is the vectors that one weight tile multiplies.
+    """
     unit, there, grid = whitebox.unit, grids.valid[3], grids.at[3]
     following = Signal.like(unit.entry)
     of_block = Signal.like(unit.entry)

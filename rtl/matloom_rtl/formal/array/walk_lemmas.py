@@ -82,7 +82,7 @@ def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
-    """Claim that a step takes at least as long as an accumulator update.
+    """Claim that a step (the vectors of one weight tile) lasts at least an accumulator update.
 
     An accumulating instruction starts at least that long after the previous one. Only cycles with
     room count. Returns the cycles since the current step began, saturating above `_SETTLED`.

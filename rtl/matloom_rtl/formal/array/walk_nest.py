@@ -88,7 +88,7 @@ class WalkNest:
         self._follow(m, unit.room & held)
 
     def steps(self, loop: str) -> dict:
-        """Return the step that an iteration of a loop adds to each place."""
+        """Return, for each position in the input, how far an iteration of a loop moves it."""
         return {
             place: Const(self.config.rows) if name == "rows" else self.fields[name]
             for place, name in LOOPS[loop].items()

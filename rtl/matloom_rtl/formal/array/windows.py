@@ -20,7 +20,9 @@ _DEPTH = 4
 
 
 class _Step:
-    """A step of sliding windows, other than 2 x 2 blocks, and what users of the unit guarantee.
+    """Vectors of one weight tile (a step) in a sliding window, and assumptions about them.
+
+    Steps on blocks of 2 x 2 positions are excluded.
 
     Members
     -------
@@ -88,7 +90,7 @@ class _Step:
             ]
 
     def _follow(self, m: Module) -> None:
-        """Follow the positions of a step; assume that its shape and padding are constant."""
+        """Follow positions of a step's vectors; assume that its shape and padding are constant."""
         unit, slide = self._unit, self._unit.slide
         pad = Signal(8)
         before = Signal(LINE_BITS, reset_less=True)

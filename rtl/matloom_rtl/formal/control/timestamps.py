@@ -84,7 +84,7 @@ class _Times:
 
 
 class _Completion:
-    """The marked completion for an arbitrary slot of the table, and its way to the table.
+    """The completion for an arbitrary slot (entry) of the table, and its way to the table.
 
     Members
     -------
@@ -139,7 +139,7 @@ def _first_set(flags):
 
 
 def timestamps(unit: Timestamps) -> Claim:
-    """Claim that an arbitrary slot holds the cycle of its completion, or 0 before it.
+    """Claim that any slot (entry of the table) holds the cycle of its completion, or 0 before it.
 
     Assumes that the cycle counter counts as documented; that reads come at most in every fourth
     cycle, and marked completions of a unit at most in every sixteenth and not while its last one

@@ -24,7 +24,7 @@ LOOPS = {"block": "blocks", "row": "height", "column": "width"}
 
 
 def positions(unit: Positions) -> Claim:
-    """Claim that the positions are those of three loops: output block, row, column.
+    """Claim that the positions are those of three loops: block of channels, row, column.
 
     Assumes that the geometry stays until the last position, and that a walk advances only while it
     runs, and not in a cycle in which it restarts. Walks over whole rows (`whole_rows`) and over

@@ -30,7 +30,7 @@ _STATEMENT = (
 
 
 def sdram(unit: SdramController, *, with_covers: bool = True) -> Claim:
-    """Claim the rules of the pins, for any chunks, and a READ or WRITE for each beat of a chunk.
+    """Claim the rules of the pins, and a READ or WRITE for each beat of a chunk (part of a burst).
 
     The port is removed; it is assumed to keep a chunk that it shows until the chunk is taken. With
     `with_covers`, covers are added, which need an SDRAM that is initialised within a few cycles.
@@ -110,7 +110,10 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
 def short_wait_controller(
     part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1
 ) -> SdramController:
-    """Return a controller with short chunks and initialisation, so that covers are soon reached."""
+    """Return a controller with short chunks and waits, so that covers are soon reached.
+
+    Chunks are parts of bursts, cut at multiples of some number of beats.
+    """
     timing = part.timing_of_gear(clock_hz, gear)
     plan = ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
     due = gear * (plan.longest_wait + 1)

@@ -64,7 +64,7 @@ def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _rows(m: Module, parts: Parts, rules: Rules) -> None:
-    """Assert invariants: whether the bank is open, with which row, and which chunk uses it."""
+    """Assert invariants: whether the bank is open, with which row, and which access uses it."""
     is_open = Mux(rules.opens, 1, rules.is_open & ~rules.closes)
     row = Mux(rules.opens, rules.pins.a[: len(rules.row)], rules.row)
     next_, chunk, which = parts.next.place, parts.chunk.place, rules.which

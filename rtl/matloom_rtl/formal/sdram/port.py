@@ -33,7 +33,7 @@ def memory_units(config: Config) -> list:
 
 
 def chunks(unit: Chunks) -> Claim:
-    """Claim that the chunks of a burst are its beats in order, each once, cut only where needed."""
+    """Claim that chunks of a burst are its beats in order, each once, cut only where needed."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
