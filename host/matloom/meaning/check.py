@@ -133,7 +133,7 @@ class _Check:
     blank: dict[int, State] = field(default_factory=dict)
 
     def step(self, step: EngineStep) -> set[int]:
-        """Check a step's command buffers; return the tensor numbers of compared outputs."""
+        """Check the command buffers of an engine step; return numbers of compared outputs."""
         reached, spad = self._compare(step, step, lambda: self._state(step, 0))
         again = step.repeat
         if again is not None:

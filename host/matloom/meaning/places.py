@@ -10,7 +10,7 @@ from matloom.meaning.terms import FREE, Integers, is_known
 
 
 class Places:
-    """Index that finds the byte of a tensor, or intermediate byte, that a probe stands for."""
+    """Index to find the byte, of a tensor or intermediate, that a number (probe) stands for."""
 
     def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
         known_bytes = [

@@ -44,7 +44,7 @@ _FIELDS_OF_FLAG = {
 
 
 def draw_fields(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
-    """Return random fields of an instruction, except addresses and some steps.
+    """Return random fields of an instruction, except addresses and some distances.
 
     They may contradict each other until `settle` makes them consistent.
     """
@@ -62,7 +62,7 @@ def settle(
     values: dict[str, int],
     pinned: AbstractSet[str],
 ) -> None:
-    """Make fields consistent in place, such as steps and counts.
+    """Make fields consistent in place, such as distances and counts.
 
     Fields in `pinned` only change if no change of other fields helps. Afterwards, an instruction
     writes each byte only once, because the order of its writes is not specified.

@@ -23,7 +23,7 @@ _END_CYCLES = 64
 
 
 def _opcodes_and_slots(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
-    """Return the opcode and the slot of each instruction that has a slot, except for END."""
+    """Return opcode and timestamp slot of each instruction that has a slot, except for END."""
     return [
         (each.opcode, each.values.get("timestamp", 0))
         for each in instructions
