@@ -19,6 +19,11 @@ _ELEMENTWISE = (
 _MAX_STARTS = 8
 
 
+def is_constant(table: Integers) -> bool:
+    """Return whether a table (channels, 256) has the same result for every byte and channel."""
+    return bool((table == table.flat[0]).all())
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChannelTables:
     """Tensors that are functions of other tensors, byte by byte and channel by channel.
@@ -30,11 +35,14 @@ class ChannelTables:
     functions:
         For each tensor, the tensors that it is a function of, each with the table of the function:
         int8 values (channels, 256).
+    constant_tables:
+        Whether constant functions may be lookups.
     """
 
     graph: Graph
     config: Config
     image: bytes
+    constant_tables: bool = True
     functions: dict[int, list[tuple[int, Integers]]] = field(default_factory=dict)
 
     def lookup(self, node: Node) -> tuple[int, Integers] | None:
@@ -94,6 +102,8 @@ class ChannelTables:
     def _is_stored(self, table: Integers) -> bool:
         """Return whether the program's image contains the tables of all blocks of channels."""
         columns, channels = self.config.columns, len(table)
+        if is_constant(table) and not self.constant_tables:
+            return False
         if channels % columns and columns % channels:
             return False
         rows = np.tile(table, (max(1, columns // channels), 1)).astype(np.int8)

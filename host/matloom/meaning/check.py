@@ -14,7 +14,7 @@ from matloom.arch.numerics import Rounding
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.machine import instruction_name, new_state, run, unwritten
-from matloom.meaning.network import Expected, expected_bytes
+from matloom.meaning.network import Expected, readings
 from matloom.meaning.places import Places
 from matloom.meaning.result_sums import ResultSums
 from matloom.meaning.state import State
@@ -66,18 +66,13 @@ def check_meaning(
         name for step in program.steps if isinstance(step, HostStep) for name in step.outputs
     }
     on_host = {number for number, name in names.items() if name in made_by_host}
-    image = program.image
-    expected = expected_bytes(graph, program.config, on_host, image=image)
-    try:
-        return _check_graph(graph, program, names, expected, observer)
-    except MeaningError:
-        if not expected.joined:
-            raise
-        # A program may perform two lookups that one fused table could replace.
-        unfused = expected_bytes(graph, program.config, on_host, joins=False, image=image)
-        with suppress(MeaningError):
-            return _check_graph(graph, program, names, unfused, observer)
-        raise
+    wrong: list[MeaningError] = []
+    for expected in readings(graph, program.config, on_host, program.image):
+        try:
+            return _check_graph(graph, program, names, expected, observer)
+        except MeaningError as error:
+            wrong.append(error)
+    raise wrong[0]
 
 
 def _check_graph(

@@ -13,7 +13,8 @@ from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine, EngineFaultError
-from matloom.ir.attributes import Arithmetic
+from matloom.ir.attributes import Activation, Arithmetic, Conv2D, Padding, Split
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
 from matloom.program.instruction_table import unpack_all
@@ -233,3 +234,34 @@ def test_operators_without_a_rule_are_not_counted_as_proven(monkeypatch):
     rules = {op: rule for op, rule in network._RULES.items() if op is not Op.FULLY_CONNECTED}
     monkeypatch.setattr(network, "_RULES", rules)
     assert check_meaning(*compiled(product_graph(3, 20, 10), PRESETS["nano"])) == (0, 1)
+
+
+def constant_sum():
+    """Return a layer, and the sum of half of its channels and a constant that outweighs them."""
+    builder = GraphBuilder("sum")
+    generator = np.random.default_rng(0)
+    small, large = (Quantisation(scale=(scale,), zero_point=(-4,)) for scale in (5e-6, 4e-3))
+    image = builder.input("image", (1, 8, 8, 80), "int8", small)
+    weights = generator.integers(-127, 128, (160, 1, 1, 80), np.int8)
+    filters = builder.constant(weights, Quantisation(scale=(3e-4,), zero_point=(0,)))
+    around = Padding(top=0, bottom=0, left=0, right=0)
+    layer = Conv2D(padding=around, activation=Activation.NONE)
+    bias = builder.constant(np.zeros(160, np.int32))
+    map_of_all = builder.add(Op.CONV_2D, [image, filters, bias], layer, quantisation=small)
+    halves = [
+        builder.tensor(Tensor(name=name, shape=(1, 8, 8, 80), dtype="int8", quantisation=small))
+        for name in ("first", "second")
+    ]
+    builder.node(Op.SPLIT, [map_of_all], halves, Split(axis=3, sizes=(80, 80)))
+    constant = builder.constant(np.array(127, np.int8), large)
+    nothing = Arithmetic(activation=Activation.NONE)
+    total = builder.add(Op.ADD, [halves[1], constant], nothing, quantisation=large)
+    return builder.graph(total)
+
+
+def test_a_constant_is_not_mistaken_for_a_table():
+    """The sum is 127 everywhere, so its tables would hold the same bytes as the constant."""
+    graph, program, names = compiled(constant_sum(), PRESETS["reference"])
+    assert bytes([127]) * 4096 in program.image
+    proven, operators = check_meaning(graph, program, names)
+    assert proven == operators == 3
