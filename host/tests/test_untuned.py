@@ -44,7 +44,6 @@ OPAQUE = {
 #: Those without a command for the engine.
 OF_THE_HOST = {
     "arm_software/non_stream",
-    "google_coral/traffic_model",
     "tensorflow/transpose_conv0",
 }
 KIND = {**SHORT, **LONG}
