@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
+from matloom.cli.options import CONFIG, DEVICE, MEMORY, OUTPUT_FOLDER, Routing, routing
 from matloom.cli.places import name_in_errors, require_folder, require_writable, write_file
 from matloom.cli.say import say, show
 from matloom.cli.worker_options import Workers, worker_options
@@ -36,13 +36,7 @@ def doctor(as_json: bool) -> None:
     ),
 )
 @CONFIG
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder for the files; created if it does not exist.",
-)
+@OUTPUT_FOLDER
 @click.option(
     "--fpga-report", "fpga", metavar="DEVICE", help="Also place and route the chip on this device."
 )
@@ -138,13 +132,7 @@ def _fpga_report(
     ),
 )
 @CONFIG
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder for the files; created if it does not exist.",
-)
+@OUTPUT_FOLDER
 @click.option(
     "--freq",
     type=click.FloatRange(1, 2000),
