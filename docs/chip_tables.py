@@ -51,7 +51,7 @@ _AREA_COLUMNS = [_area_column(name) for name in _AREA]
 
 
 def _board_file(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a report's board file, with those of the system on chip if it is one."""
+    """Return the fields of a report's board file, and of its section `soc` if it has a CPU."""
     found = tomllib.loads((_BOARD_FILES / f"{row['board']}.toml").read_text())
     return found | (found.get("soc", {}) if "cpu" in row else {})
 

@@ -234,7 +234,7 @@ class Machine:
 
     @cached_property
     def offset_period(self) -> int:
-        """Period, in bytes of external memory, with which the cycles of a transfer repeat."""
+        """Bytes by which a transfer in external memory can move without changing its cycles."""
         return max(self._reads.burst_bytes, self._reads.row_bytes)
 
     def load_cycles(self, values: dict[str, int]) -> tuple[int, int]:

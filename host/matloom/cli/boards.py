@@ -202,7 +202,7 @@ def build_in_cache(
 ) -> Any:
     """Return the bitstream of a board's plan, built in the cache unless it is there already.
 
-    `seeds` are those of the placement: the fastest one is taken or, with `first`, the first one
+    A placement is made from each of `seeds`. The fastest one is taken or, with `first`, the first
     that reaches the clock. Raises FlowError if the bitstream cannot be built.
     """
     from matloom.toolchain.cache import cache_folder, exclusive

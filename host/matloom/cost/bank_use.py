@@ -35,7 +35,7 @@ NOTHING = AccessStream()
 
 
 class BankUse(NamedTuple):
-    """Accesses of an instruction to the banks of the scratchpad.
+    """Reads and writes of an instruction at the banks of the scratchpad.
 
     Members
     -------

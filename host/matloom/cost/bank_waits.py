@@ -239,7 +239,7 @@ class BankWaits:
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
-        """Delay a running POST by EXEC, and STORE by both; return whether a LOAD is delayed."""
+        """Delay the POST and the STORE that run at `time`; return whether this delays a LOAD."""
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end

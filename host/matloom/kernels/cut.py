@@ -207,7 +207,7 @@ def _with_options(operator: Any, content: bytes) -> Any:
 def _litert_quantisation(quantisation: Any) -> Any:
     """Return a tensor's quantisation in the form that LiteRT requires.
 
-    That is a zero point for each scale, and no axis for a single scale. TensorFlow Lite Micro
+    Each scale has a zero point, and a single scale has no axis. TensorFlow Lite Micro
     ignores the axis, and all zero points of weights except the first.
     """
     if quantisation is None or quantisation.scale is None or not len(quantisation.scale):

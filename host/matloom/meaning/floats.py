@@ -19,7 +19,7 @@ _NO_LIMITS = (0xFC, 0x7C)
 
 
 def element_probes(parts: list[Integers]) -> Integers:
-    """Return probes (numbers for unknown values) of elements from those of their bytes; +0 is 0.
+    """Return a number for each unknown element, made of the numbers of its bytes; 0 for +0.
 
     `parts` has an array for each byte of an element, lowest first.
     """

@@ -248,7 +248,7 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
 
 
 def apply_curve(arguments: Integers, curve: int) -> Integers:
-    """Return word probes (numbers for unknowns) of POST's function `curve` of scaled sums."""
+    """Return what the function `curve` of POST makes of scaled sums: numbers for unknown words."""
     return to_numbers(hash_values(arguments, 9, curve), WORD)
 
 

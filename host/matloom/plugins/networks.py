@@ -62,8 +62,8 @@ def _named_parts(
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
     """Return the parts of an ONNX graph that run on the engine, and lines that describe them.
 
-    Each part is paired with its checksum. The numbers in `EnginePart.nodes` are those of the
-    operators' first outputs.
+    Each part is paired with its checksum. `EnginePart.nodes` has the tensor number of each
+    operator's first output.
     """
     origin = _origin(program)
     values = {name: ModelValue(number=place) for name, place in file.places.items()}

@@ -70,8 +70,8 @@ _Change = tuple[int, str]
 def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
     """Return the cycles of each operator, by its index in the program's layers and by cause.
 
-    If operators have completion times (`Timeline.windows`), these cycles add up to those of the
-    timeline. Causes within an operator are predicted, and scaled to its real time.
+    If operators have completion times (`Timeline.windows`), the sum of all cycles is the length
+    of the timeline. Causes within an operator are predicted, and scaled to its real time.
     """
     changes = [(timeline.measured_time(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]

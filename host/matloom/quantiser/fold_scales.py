@@ -61,7 +61,7 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
         return None
     if scale.source in graph.producers:
         producer = graph.nodes[graph.producers[scale.source]]
-        if _may_follow(graph, producer, scale):
+        if _producer_may_scale(graph, producer, scale):
             made = _scale_outputs(_Layer.from_node(graph, producer), scale)
             attributes = producer.attributes
             assert isinstance(attributes, _Attributes)
@@ -74,7 +74,7 @@ def _fold_node(graph: Graph, node: Node) -> Graph | None:
     readers = [graph.nodes[at] for at in graph.consumers[node.output]]
     if node.output in graph.leaving or not readers or scale.activation is not Activation.NONE:
         return None
-    if not all(_may_precede(graph, each, node.output, scale) for each in readers):
+    if not all(_reader_may_scale(graph, each, node.output, scale) for each in readers):
         return None
     return _with_layers(
         graph,
@@ -104,7 +104,7 @@ def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
         producer = graph.nodes[graph.producers[number]]
         if isinstance(producer.attributes, _Attributes) and number != last:
             whole = replace(scale, source=number)
-            if not _may_follow(graph, producer, whole):
+            if not _producer_may_scale(graph, producer, whole):
                 return None
             layer = _Layer.from_node(graph, producer)
             factor = np.full(layer.bias.shape, scale.factor[0])
@@ -163,7 +163,7 @@ def _is_layer(graph: Graph, node: Node) -> bool:
     return constant and all(tensor.dtype == "float32" for tensor in tensors)
 
 
-def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
+def _producer_may_scale(graph: Graph, producer: Node, scale: _Scale) -> bool:
     """Return whether a scale can become part of `producer`, which computes its source."""
     attributes = producer.attributes
     if not _has_one_reader(graph, scale.source) or not isinstance(attributes, _Attributes):
@@ -171,7 +171,7 @@ def _may_follow(graph: Graph, producer: Node, scale: _Scale) -> bool:
     return attributes.activation is Activation.NONE and _is_layer(graph, producer)
 
 
-def _may_precede(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool:
+def _reader_may_scale(graph: Graph, reader: Node, number: int, scale: _Scale) -> bool:
     """Return whether a scale can become part of an operator that reads its result, `number`."""
     if reader.inputs.count(number) != 1 or reader.inputs[0] != number:
         return False

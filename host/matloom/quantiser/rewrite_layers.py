@@ -69,7 +69,7 @@ class _Rewriter:
         self.nodes: dict[int, Node] = {}
 
     def run(self) -> None:
-        """Add all operators of the float network; layers with changes get their new form."""
+        """Add all operators of the float network, in their new form if they are to be changed."""
         dropped = last_uses(self._source)
         for at, node in enumerate(self._source.nodes):
             self._exact.update(run_on_samples(self._source, node, self._exact))

@@ -92,7 +92,7 @@ def transpose_into_panels(
 def _transpose_bytes(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
-    """Yield a stage for each panel, which copies rows of the second operand to its columns."""
+    """Yield stages that each copy rows of the second operand to the columns of one panel."""
     for block in range(panels.blocks):
         rows = min(panels.width, panels.columns - block * panels.width)
         copy = Copy(

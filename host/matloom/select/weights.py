@@ -42,7 +42,7 @@ def _pad(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
 
 
 def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) -> np.ndarray:
-    """Cut `run_matrices` into tiles: uint8 (channel blocks, bytes), padded with zeros.
+    """Cut the result of `run_matrices` into tiles, padded with zeros: (channel blocks, bytes).
 
     In a narrow mode a tile packs two blocks: the first into the low nibbles, the second into the
     high ones.

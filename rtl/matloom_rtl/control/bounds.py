@@ -152,7 +152,7 @@ def _source(step: _Step, config: Config) -> tuple[int, int] | int:
 
 
 def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
-    """Return the distinct sources of all steps, grouped by similar width."""
+    """Return the distinct operands of all steps by width: bits of a word, or a constant."""
 
     def width(source):
         return source.bit_length() if isinstance(source, int) else source[1] - source[0]

@@ -188,6 +188,7 @@ def _report(say: Callable[[str], None], seed: int, message: str) -> None:
 
 
 def _log(netlist: Netlist, seed: int, step: str) -> str:
+    """Return nextpnr's log of a step, such as placement, with a seed; empty if there is none."""
     path = netlist.result_path(seed, step).with_suffix(".log")
     return path.read_text() if path.exists() else ""
 

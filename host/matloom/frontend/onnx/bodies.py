@@ -80,9 +80,9 @@ _COUNTERS = (7, 9)
 
 
 def _add_missing_producers(graph: Any) -> None:
-    """Ensure that a node makes each output of a body, and clear the shapes of all outputs.
+    """Give each output of a loop's body a node that computes it, and clear all output shapes.
 
-    An output that is an input, or repeats an earlier output, becomes the output of a new Identity.
+    An output that is an input, or repeats an earlier output, is copied by a new Identity node.
     """
     made = [name for each in graph.node for name in each.output]
     for at, value in enumerate(graph.output):

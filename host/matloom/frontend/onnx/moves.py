@@ -77,9 +77,9 @@ def convert_reduce_max(values: Values, model: Model, node: Any, source: str, out
 
 
 def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequence[_Step]) -> int:
-    """Add operators of which each reads the previous one's result; return the last one's number.
+    """Add a chain of operators; return the tensor number of the last one's result.
 
-    `names` are those of the first operator's input, whose axes are read in `order`, and of the
+    `names` has the name of the first operator's input, whose axes are read in `order`, and of the
     output.
     """
     source, output = names

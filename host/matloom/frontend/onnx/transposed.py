@@ -135,7 +135,7 @@ def _weights(model: Model, names: list[str]) -> Array:
 
 
 def _bias(model: Model, names: list[str], scale: Array) -> Array:
-    """Return a bias as int32; `names` are those of the bias, its scale and its zero point.
+    """Return a bias as int32; `names` has the names of bias, scale and zero point.
 
     Raises
     ------

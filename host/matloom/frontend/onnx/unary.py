@@ -52,7 +52,7 @@ def table_of(
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
-    """Convert QLinearLeakyRelu, QLinearSigmoid, or QLinearMul by one constant.
+    """Convert QLinearLeakyRelu, QLinearSigmoid, or a QLinearMul by a constant number.
 
     Returns the claim that all results equal ONNX Runtime's.
 

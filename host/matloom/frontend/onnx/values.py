@@ -47,9 +47,9 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers, which `numbers` gives by name. New operators get indices
-    from `first`. `first` tensor numbers after those of the file are reserved for operators appended
-    to the model; new tensors follow.
+    Tensors of the file keep their numbers, which `numbers` gives by name. The next `first` tensor
+    numbers are reserved for operators appended to the model, and new tensors follow. New operators
+    get indices from `first`.
     """
 
     def __init__(

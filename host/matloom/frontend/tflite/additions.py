@@ -42,8 +42,8 @@ class Additions:
     add:
         Adds a tensor that the file does not have to the graph; returns its number.
     hold:
-        Adds a variable, which keeps a tensor's value between calls. The numbers are those of the
-        tensors that hold the value before and after a call.
+        Adds a variable, which keeps a tensor's value between calls. The two
+        numbers identify the tensors that hold the value before and after a call.
     """
 
     known: FileTensors

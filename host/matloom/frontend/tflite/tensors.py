@@ -102,7 +102,7 @@ class FileTensors:
         return tensor
 
     def opaque_tensor(self, number: int) -> Tensor:
-        """Return a tensor that only an interpreter uses.
+        """Return a tensor of an operator that runs in TensorFlow Lite Micro or LiteRT.
 
         It has no quantisation if it breaks a rule of the graph. Raises `Unsupported` if the graph
         cannot represent its elements either.

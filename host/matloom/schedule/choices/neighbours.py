@@ -58,10 +58,10 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
 
 def splits_first_tile(segment: Segment, index: int, after_blocks: bool) -> bool:
-    """Return whether the last reduction steps of a stage's first tile should be a separate EXEC.
+    """Return whether the first tile of a stage should be computed by two EXEC instructions.
 
-    They should if only they need the last tile of the previous stage. `after_blocks` says that the
-    previous stage is tiled by output blocks.
+    It should if only the last steps of its reduction need the last tile of the previous stage.
+    `after_blocks` says that the previous stage is tiled by output blocks.
     """
     stage, before = segment.stages[index], segment.stages[index - 1]
     if stage.is_elementwise or stage.is_depthwise or before.output not in stage.inputs:

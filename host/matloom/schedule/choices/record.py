@@ -31,8 +31,8 @@ class Choices:
     first:
         Choices of the first call, after tightening.
     later:
-        Choices of later calls, which find weights on chip; None if no weights stay. Addresses are
-        those of the first call.
+        Choices of later calls, which find weights on chip; None if no weights stay. They keep
+        the addresses of the first call.
     constants:
         Constants of `schedule.tuning` that differ from their defaults, by name.
     """

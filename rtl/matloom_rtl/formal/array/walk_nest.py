@@ -33,7 +33,7 @@ POSITION_BITS = {"byte": 34, "row": 24}
 
 
 def fits(place):
-    """Return whether a signed value cannot wrap around in one more loop step."""
+    """Return a bit that is set if adding a loop step to a signed place cannot overflow."""
     return (place[-2] == place[-1]) & (place >= -(1 << 22))
 
 
