@@ -158,6 +158,7 @@ class Growth:
         return numbers
 
     def _run(self, node: Node) -> dict[int, Array]:
+        """Compute a node from the values so far; return its outputs by tensor number."""
         graph = Graph(name="", inputs=(), outputs=(), tensors=self.tensors, nodes=(node,))
         return run_node(graph, node, self.values)
 

@@ -20,6 +20,7 @@ def product_graph(rows: int, inner: int, columns: int, seed: int = 0, mode: str 
     bias = noise.integers(-1000, 1000, (columns,), np.int32)
 
     def tensor(name: str, shape: tuple[int, ...], scale: float, data: Array | None) -> Tensor:
+        """Return an int8 tensor with a scale and the zero point 0."""
         quantisation = Quantisation(scale=(scale,), zero_point=(0,))
         return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation, data=data)
 

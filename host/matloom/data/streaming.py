@@ -80,11 +80,13 @@ def streaming_network(
 
 
 def _weights(growth: Growth, shape: tuple[int, ...]) -> int:
+    """Add random int8 weights with a random scale; return their tensor number."""
     data = growth.random.integers(-127, 128, shape).astype(np.int8)
     return growth.constant(data, Quantisation(scale=(growth.scale(),), zero_point=(0,)))
 
 
 def _convolution(growth: Growth, source: int, kernel: tuple[int, int], channels: int) -> int:
+    """Add a convolution with ReLU; return its output's tensor number."""
     depth = growth.tensors[source].shape[3]
     attributes = Conv2D(activation=Activation.RELU)
     weights = _weights(growth, (channels, *kernel, depth))
@@ -93,6 +95,7 @@ def _convolution(growth: Growth, source: int, kernel: tuple[int, int], channels:
 
 
 def _depthwise(growth: Growth, source: int, taps: int) -> int:
+    """Add a depthwise convolution along the height (time); return its output's tensor number."""
     attributes = DepthwiseConv2D()
     weights = _weights(growth, (1, taps, 1, growth.tensors[source].shape[3]))
     (output,) = growth.operator(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)

@@ -41,6 +41,7 @@ class FileKind:
 
 
 _CONVERT = "convert it to a quantised .tflite file"
+_CONVERT_AGAIN = f"{_CONVERT} once more"
 _KERAS = f"{_CONVERT} with tf.lite.TFLiteConverter.from_keras_model (docs/pytorch.md)"
 _SAVED_MODEL = f"{_CONVERT} with tf.lite.TFLiteConverter.from_saved_model (docs/networks.md)"
 _TORCH = f"export it with torch.onnx.export, or {_CONVERT} with litert-torch (docs/pytorch.md)"
@@ -72,12 +73,8 @@ _BEGINNINGS = (
 _IDENTIFIERS = {
     b"ORTM": FileKind(name="a model of ONNX Runtime (.ort)", hint=_ORT),
     b"ET12": FileKind(name="a program of ExecuTorch", hint=_TORCH),
-    b"TFL1": FileKind(
-        name="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"
-    ),
-    b"TFL2": FileKind(
-        name="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"
-    ),
+    b"TFL1": FileKind(name="a TensorFlow Lite file of 2017, version 1", hint=_CONVERT_AGAIN),
+    b"TFL2": FileKind(name="a TensorFlow Lite file of 2017, version 2", hint=_CONVERT_AGAIN),
 }
 
 #: Argument of `zlib.decompressobj` for gzip: the largest window, and a gzip header.
@@ -118,6 +115,7 @@ def kind_of(content: bytes, name: str) -> FileKind:
 
 
 def _recognise(content: bytes, name: str) -> FileKind:
+    """Return the kind of a file by its content, else by the suffix of its name."""
     if len(content) < _LEAST_BYTES:
         return FileKind(name="too short" if content else "empty", hint=_COPY_AGAIN)
     for beginning, kind in _BEGINNINGS:
@@ -190,6 +188,7 @@ def _archive_kind(content: bytes) -> FileKind | None:
 
 
 def _tar_names(content: bytes) -> list[str]:
+    """Return the names of a tar archive's members; none if it is damaged."""
     with suppress(Exception), tarfile.open(fileobj=io.BytesIO(content)) as archive:
         return archive.getnames()
     return []

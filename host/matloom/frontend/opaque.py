@@ -69,6 +69,7 @@ class OpaqueOperator:
 def _reference_node(
     run: Sequence[OpaqueOperator], inputs: tuple[int, ...], outputs: tuple[int, ...], file: int
 ) -> Node:
+    """Return the REFERENCE node that runs consecutive unknown operators with an interpreter."""
     return Node(
         op=Op.REFERENCE,
         inputs=(*inputs, file),

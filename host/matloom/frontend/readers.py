@@ -65,6 +65,7 @@ class Reader:
 
 
 def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims, _exact: bool) -> bytes:
+    """Return a .tflite file's bytes with other input shapes; it has no named dimensions."""
     if dims:
         name = next(iter(dims))
         raise ModelError(
@@ -222,6 +223,7 @@ def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
 
 
 def _open(source: Source) -> tuple[Reader, ModelFile]:
+    """Return the reader for a source's format, and the file's content."""
     if is_exported(source):
         content = onnx_of_exported(source)
         return ONNX, ModelFile(

@@ -39,6 +39,7 @@ _EXAMPLES = {"shapes": "{'image': (1, 96, 96, 3)}", "dims": "{'batch': 1}"}
 
 
 def _check_items(argument: str, value: Any, subject: str) -> list[tuple[Any, Any]]:
+    """Return the (name, value) pairs of a mapping; `argument` is the option for the message."""
     if value is None:
         return []
     if not isinstance(value, Mapping):
@@ -50,6 +51,7 @@ def _check_items(argument: str, value: Any, subject: str) -> list[tuple[Any, Any
 
 
 def _check_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """Return an input's shape as integers, or raise an error that names the input."""
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:
@@ -59,6 +61,7 @@ def _check_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 
 def _check_size(name: str, size: Any) -> int:
+    """Return a dimension's size as an integer, or raise an error that names the dimension."""
     try:
         return operator.index(size)
     except TypeError:

@@ -32,6 +32,7 @@ _EXP_BELOW = -9
 
 
 def _subtract_zero_point(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """Return the first input less its zero point, as int64."""
     result: Array = inputs[0].astype(np.int64) - graph.tensors[node.inputs[0]].zero_point
     return result
 
@@ -70,6 +71,7 @@ def _high_product(x: Array, multiplier: int) -> Array:
 
 
 def _saturating_shift(x: Array, bits: int) -> Array:
+    """Return numbers shifted left, limited to int16."""
     result: Array = clamp(x << bits, *_SHORT)
     return result
 
@@ -135,6 +137,7 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def _curve(graph: Graph, node: Node, x: Array) -> Array:
+    """Return sigmoid or tanh of int16 numbers by interpolation in a table."""
     multiplier, right = curve_scale(graph, node)
     scaled = (x.astype(np.int64) * multiplier + ((1 << right) >> 1)) >> right
     result: Array = apply_curve(scaled, CURVES[node.op], _SIGMOIDS).astype(np.int16)
@@ -142,6 +145,7 @@ def _curve(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def _sigmoid_by_table(graph: Graph, node: Node, x: Array) -> Array:
+    """Return sigmoid of uint8 numbers by a table of 256 values that floats gave."""
     data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     levels = np.arange(256) - data.zero_point
     floats = float_sigmoid(graph, node, [np.float32(data.scale) * levels.astype(np.float32)])

@@ -184,6 +184,7 @@ def _run_in_fork(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
 
 
 def _is_timeout(status: int) -> bool:
+    """Return whether an exit status (`os.waitpid`) is of a process that took too long."""
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIMEOUT_SIGNALS
 
 
@@ -191,6 +192,7 @@ def _find_refusal_in_fork(package: str, cut: Any, inputs: Sequence[Array] | None
     """Return `_find_refusal`, called in a fork; prefer a reason that the library prints."""
 
     def attempt() -> bytes:
+        """Return the reason of the refusal, encoded; empty if the network runs."""
         if package.startswith("onnx"):
             _limit_onnx(cut.content, cut.arena)
         return _find_refusal(package, cut, inputs).encode()
@@ -250,10 +252,7 @@ def _output_shapes(package: str, request: dict[str, Any]) -> dict[str, Any]:
 def _optimise(content: bytes, values: int) -> dict[str, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
     _limit_onnx(content, values)
-    return {
-        "own": _SESSIONS.optimise_onnx(content, "own"),
-        "integers": _SESSIONS.optimise_onnx(content, "integers"),
-    }
+    return {name: _SESSIONS.optimise_onnx(content, name) for name in ("own", "integers")}
 
 
 def _pickle(work: Callable[[], dict[str, Any]]) -> bytes:
@@ -284,6 +283,7 @@ def _serve(package: str, kind: str, request: Any) -> bytes:
 
 
 def _main(package: str) -> None:
+    """Answer requests from standard input, with a package's interpreter, until it ends."""
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # The libraries write to standard output, too.
     os.dup2(2, 1)

@@ -237,6 +237,7 @@ def _has_run_time_shapes(schema: Any, model: Any) -> bool:
 
 
 def _is_computed(model: Any, tensor: Any) -> bool:
+    """Return whether a tensor has no data in the file."""
     data = model.buffers[tensor.buffer].data
     return data is None or len(data) == 0
 

@@ -60,11 +60,13 @@ class Definition:
         return sorted(found)
 
     def _run(self, index: int) -> None:
+        """Compute a node and keep those of its outputs that are not known yet."""
         node = self.graph.nodes[index]
         for number, array in self._outputs(index, node).items():
             self._known.setdefault(number, array)
 
     def _outputs(self, index: int, node: Node) -> dict[int, Array]:
+        """Return a node's outputs, by tensor number."""
         inputs = node_inputs(self.graph, node, self._known)
         if node.op is Op.REFERENCE:
             if index not in self._opaque:

@@ -18,6 +18,7 @@ from matloom.kernels.requantise import clamp_to_output, convert, limit, scale
 
 
 def _subtract_zero_points(graph: Graph, node: Node, inputs: Sequence[Array]) -> list[Array]:
+    """Return each input less its zero point, as int64."""
     return [
         x.astype(np.int64) - graph.tensors[number].zero_point
         for x, number in zip(inputs, node.inputs, strict=False)

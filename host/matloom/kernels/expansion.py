@@ -88,6 +88,7 @@ def expand(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
 
 
 def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
+    """Return the graph that an operator's `stages` makes for one use, after checks."""
     assert operator.stages is not None
     builder, numbers = _builder(use)
     try:
@@ -126,6 +127,7 @@ def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
 
 
 def _describe_tensor(tensor: Tensor) -> str:
+    """Return a tensor's type, shape and quantisation as text."""
     quantisation = tensor.quantisation
     scaled = (
         ""
@@ -136,6 +138,7 @@ def _describe_tensor(tensor: Tensor) -> str:
 
 
 def _list_shapes(shapes: list[tuple[int, ...]]) -> str:
+    """Return shapes as text, separated by commas."""
     return ", ".join(map(str, shapes))
 
 
@@ -154,6 +157,7 @@ def _test_inputs(use: OperatorUse) -> Iterator[list[Array]]:
 
 
 def _random_input(rng: np.random.Generator, kind: str, tensor: Tensor) -> Array:
+    """Return test data for a tensor; `kind` is "zeros", "low", "high" or "random"."""
     dtype = np.dtype(tensor.dtype)
     if kind == "zeros" or dtype.kind == "b":
         return np.zeros(tensor.shape, dtype)
@@ -168,6 +172,7 @@ def _random_input(rng: np.random.Generator, kind: str, tensor: Tensor) -> Array:
 
 
 def _compare(operator: RegisteredOperator, expected: Array, actual: Array) -> None:
+    """Raise `OperatorError` unless an expansion's result equals the kernel's, floats nearly."""
     if expected.dtype.kind == "f":
         finite = np.abs(expected[np.isfinite(expected)])
         close = _TOLERANCE * float(finite.max(initial=0.0))

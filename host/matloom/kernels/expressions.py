@@ -21,46 +21,57 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _celu(x: _Numbers, alpha: float) -> _Numbers:
+    """Return x, or alpha * (exp(x / alpha) - 1) below 0."""
     return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0) / alpha), x)
 
 
 def _elu(x: _Numbers, alpha: float) -> _Numbers:
+    """Return x, or alpha * (exp(x) - 1) below 0."""
     return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
 
 
 def _hard_sigmoid(x: _Numbers, alpha: float, beta: float) -> _Numbers:
+    """Return alpha * x + beta, limited to 0 and 1."""
     return np.clip(alpha * x + beta, 0, 1)
 
 
 def _leaky_relu(x: _Numbers, alpha: float) -> _Numbers:
+    """Return x, or alpha * x below 0."""
     return np.where(x < 0, alpha * x, x)
 
 
 def _relu(x: _Numbers) -> _Numbers:
+    """Return x, or 0 below 0."""
     return np.maximum(x, 0)
 
 
 def _selu(x: _Numbers, alpha: float, gamma: float) -> _Numbers:
+    """Return gamma * elu(x)."""
     return gamma * _elu(x, alpha)
 
 
 def _shrink(x: _Numbers, bias: float, limit: float) -> _Numbers:
+    """Return x moved by `bias` towards 0 beyond `limit` on either side, and 0 between."""
     return np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0))
 
 
 def _sigmoid(x: _Numbers) -> _Numbers:
+    """Return 1 / (1 + exp(-x)), without overflow."""
     return np.asarray(0.5 + 0.5 * np.tanh(x / 2))
 
 
 def _softplus(x: _Numbers) -> _Numbers:
+    """Return log(1 + exp(x)), without overflow."""
     return np.logaddexp(0, x)
 
 
 def _softsign(x: _Numbers) -> _Numbers:
+    """Return x / (1 + |x|)."""
     return np.asarray(x / (1 + np.abs(x)))
 
 
 def _thresholded_relu(x: _Numbers, alpha: float) -> _Numbers:
+    """Return x above alpha, or else 0."""
     return np.where(x > alpha, x, 0)
 
 
@@ -135,6 +146,7 @@ def evaluate(text: str, x: _Numbers) -> _Numbers:
 
 
 def _value(node: ast.expr, x: _Numbers) -> _Numbers | float:
+    """Return the value of a parsed expression for numbers x."""
     if isinstance(node, ast.Name):
         return x
     if not isinstance(node, ast.Call):

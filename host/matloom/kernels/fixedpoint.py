@@ -22,6 +22,7 @@ EXPONENTIALS = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 
 
 
 def _shift_left(x: Array, bits: int | Array) -> Array:
+    """Return numbers shifted left, limited to int32."""
     result: Array = clamp(x << bits, -(2**31), 2**31 - 1)
     return result
 

@@ -24,6 +24,7 @@ from matloom.kernels.windows import pad, windows
 def _layer_output(
     graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation
 ) -> Array:
+    """Return sums with the bias, if any, and the activation, in the output's shape."""
     if len(inputs) > BIAS:
         sums = sums + inputs[BIAS].reshape(-1)
     return limit(sums, activation).reshape(graph.tensors[node.output].shape)

@@ -85,10 +85,12 @@ class _Micro(Library):
                 raise RuntimeError(f"it makes {made} of an output of shape {wanted}")
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Return the shape and type of each input."""
         details = [self._interpreter.get_input_details(at) for at in range(self.cut.inputs)]
         return [(tuple(detail["shape"]), detail["dtype"]) for detail in details]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the network once and return its outputs."""
         for at, array in enumerate(inputs):
             self._interpreter.set_input(array, at)
         self._interpreter.invoke()
@@ -108,10 +110,12 @@ class _Lite(Library):
         self._interpreter.allocate_tensors()
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Return the shape and type of each input."""
         details = self._interpreter.get_input_details()
         return [(tuple(detail["shape"]), detail["dtype"]) for detail in details]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the network once, resized to the inputs' shapes, and return its outputs."""
         details = self._interpreter.get_input_details()
         shapes = [tuple(detail["shape"]) for detail in details]
         if shapes != [array.shape for array in inputs]:
@@ -124,6 +128,7 @@ class _Lite(Library):
         return list(map(self._result, self._interpreter.get_output_details()))
 
     def _result(self, detail: dict[str, Any]) -> Array:
+        """Return an output's array from the library's description of it."""
         # The library refuses to copy a tensor without elements.
         if 0 in detail["shape"]:
             return np.empty(detail["shape"], detail["dtype"])
@@ -151,10 +156,12 @@ class _Onnx(Library):
         self._session = onnx_session(cut.content)
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Return the shape and type of each input."""
         found = self._session.get_inputs()
         return [(tuple(value.shape), np.dtype(_ONNX_TYPES[value.type])) for value in found]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the network once and return its outputs."""
         names = [value.name for value in self._session.get_inputs()]
         try:
             return list(self._session.run(None, dict(zip(names, inputs, strict=True))))
@@ -179,11 +186,13 @@ class _OnnxReference(Library):
         self._evaluator = ReferenceEvaluator(model)
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Return the shape and type of each input."""
         shapes = [value.type.tensor_type.shape.dim for value in self._inputs]
         sizes = [tuple(dim.dim_value for dim in shape) for shape in shapes]
         return list(zip(sizes, map(self._dtype, self._inputs), strict=True))
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the network once and return its outputs, which must have the declared types."""
         names = [value.name for value in self._inputs]
         try:
             # It computes with NaN and infinity on purpose.

@@ -137,6 +137,7 @@ def memory_of(graph: Any) -> int:
 
 
 def _memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
+    """Return an estimate of the bytes that values take at the same time (`memory_of`)."""
     sizes = {value.name: _size(value) for value in values}
     filled = {name for node in nodes if node.op_type == "ConstantOfShape" for name in node.output}
     constants = sum(size for name, size in sizes.items() if name in filled)

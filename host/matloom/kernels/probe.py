@@ -116,6 +116,7 @@ def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
 def _find_refusals(
     package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]
 ) -> list[str]:
+    """Return why an interpreter refuses each cut in another process; empty if it does not."""
     request = [(asdict(cut), arrays) for cut, arrays in attempts]
     answers: list[str] | None = _processes.query(package, "refusals", request)
     return [_CRASH] * len(attempts) if answers is None else answers
@@ -165,6 +166,7 @@ class _Processes:
         self._kept: dict[tuple[str, int], _Process] = {}
 
     def query(self, package: str, kind: str, request: object) -> Any:
+        """Return a process's answer to a request; None if it ended without one."""
         # A fork must not use its parent's processes, nor two threads the same one.
         key, answer = (package, os.getpid()), None
         process = self._kept.pop(key, None)

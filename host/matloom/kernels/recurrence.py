@@ -32,6 +32,7 @@ def tanh_of_words(x: Array, left_shift: int = 0) -> Array:
 
 
 def _clamp_to_int16(x: Array) -> Array:
+    """Return numbers limited to int16."""
     result: Array = clamp(x, -(2**15), 2**15 - 1)
     return result
 

@@ -139,6 +139,7 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
 
 
 def _short(line: str) -> str:
+    """Return a line, shortened if it is longer than a message should be."""
     return shorten(line, _LONGEST_REASON, placeholder=" ...")
 
 
@@ -205,6 +206,7 @@ class ReferenceRun:
         )
 
     def _error(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
+        """Return the error that says which operators failed in which interpreter, and why."""
         package, cut = self._choice.package, self._choice.cut
         assert cut is not None
         line = failure_reason(package, cut, inputs) or str(error).strip().splitlines()[0]

@@ -163,6 +163,7 @@ def run_kernel(
 
 
 def _operator_error(operator: RegisteredOperator, action: str, error: Exception) -> OperatorError:
+    """Return the error that a user's function raised, as a sentence about its operator."""
     line = " ".join(str(error).split())
     return OperatorError(f"{action} of {operator.name} failed: {type(error).__name__}: {line}")
 
@@ -214,6 +215,7 @@ def options_tensor(name: str, attributes: Mapping[str, Any]) -> Tensor:
 
 
 def _to_json(value: Any) -> Any:
+    """Return bytes, arrays or NumPy numbers as dicts that JSON can hold."""
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
     if isinstance(value, (np.ndarray, np.generic)):

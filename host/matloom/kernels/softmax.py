@@ -83,6 +83,7 @@ def _sum(x: Array) -> Array:
 
 
 def _float_softmax(x: Array, beta: float) -> Array:
+    """Return the softmax of float32 numbers along the last axis."""
     powers = _exp((x - x.max(axis=-1, keepdims=True)) * np.float32(beta))
     result: Array = powers / _sum(powers)
     return result

@@ -93,6 +93,7 @@ def two_slopes(graph: Graph, node: Node, config: Config) -> TwoSlopes | None:
 
 
 def _is_whole(number: float) -> bool:
+    """Return whether a number is an integer, but for rounding errors."""
     return abs(number - round(number)) < _INTEGER_TOLERANCE
 
 

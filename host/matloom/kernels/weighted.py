@@ -29,6 +29,7 @@ def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def _bias(inputs: Sequence[Array]) -> Array | None:
+    """Return the bias of a layer, or None if it has none."""
     return inputs[BIAS] if len(inputs) > BIAS else None
 
 

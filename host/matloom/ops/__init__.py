@@ -395,11 +395,13 @@ def _checked_integers(
 
 
 def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
+    """Return two checked integers of at least 1, such as a stride."""
     first, second = _checked_integers(name, values, 2, minimum=1)
     return first, second
 
 
 def _sides(padding: Sequence[int]) -> Padding:
+    """Return a padding of top, bottom, left and right, after checks."""
     top, bottom, left, right = _checked_integers("padding", padding, 4, minimum=0)
     return Padding(top=top, bottom=bottom, left=left, right=right)
 
@@ -473,6 +475,7 @@ def _graph(
         )
 
     def integers(zero: int) -> Quantisation:
+        """Return the quantisation of integers themselves: scale 1 and a zero point."""
         return Quantisation(scale=(1.0,), zero_point=(zero,))
 
     channel_scales = (1.0,) * len(filters) if scales is None else scales

@@ -76,6 +76,7 @@ def batch_matmul(
 
 
 def _check_numbers(scale: float, zero_point: int, input_zero_points: tuple[int, int]) -> None:
+    """Raise `ValueError` unless the scale and the zero points are in their ranges."""
     for name, zero in zip(
         ("zero_point", "input_zero_points", "input_zero_points"),
         (zero_point, *input_zero_points),
@@ -88,6 +89,7 @@ def _check_numbers(scale: float, zero_point: int, input_zero_points: tuple[int, 
 
 
 def _operand(name: str, array: npt.ArrayLike) -> Array:
+    """Return an operand as an array, which must be int8 with two axes or more."""
     operand = np.asarray(array)
     if operand.dtype != np.int8:
         raise TypeError(f"{name} must be int8, not {operand.dtype}")

@@ -56,6 +56,7 @@ class Epilogue:
 
 
 def _format_of(dtype: npt.DTypeLike) -> FloatFormat:
+    """Return the number format of a NumPy type, or raise `TypeError`."""
     name = np.dtype(dtype).name
     if name not in _DTYPES:
         raise TypeError(f"a dtype must be one of {', '.join(_DTYPES)}, not {name}")
@@ -106,6 +107,7 @@ def _with_residual(graph: Graph) -> Graph:
 def _tensor(
     name: str, shape: tuple[int, ...], form: FloatFormat, data: _Patterns | None = None
 ) -> Tensor:
+    """Return a tensor of a number format, whose bits unsigned integers hold."""
     dtype = f"uint{form.bits}"
     stored = None if data is None else data.astype(dtype)
     return Tensor(name=name, shape=shape, dtype=dtype, data=stored, number_format=form.name)

@@ -41,6 +41,7 @@ SESSIONS = _Sessions()
 
 
 def _open(program: Program, device: str | Driver) -> Session:
+    """Return a session that runs a program on a device, opened by name or as a driver."""
     driver = _driver_of(device, program.config, program.memory_bytes)
     name = device if isinstance(device, str) else type(driver.transport).__name__
     return Session(program, driver, name)
@@ -58,4 +59,5 @@ def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
 
 @lru_cache(maxsize=4)
 def _open_device(device: str, config: Config, memory_bytes: int) -> Driver:
+    """Return the driver of a device that is opened by name."""
     return open_device(device, config, memory_bytes=memory_bytes)

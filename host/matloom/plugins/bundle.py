@@ -76,6 +76,7 @@ def bundle(
 
 
 def _pack_words(*values: int) -> bytes:
+    """Return integers as little-endian words of 32 bits."""
     return struct.pack(f"<{len(values)}I", *values)
 
 
@@ -87,6 +88,7 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
     """
 
     def number(given: int) -> int:
+        """Return a tensor's place in the bundle."""
         return given if places is None else places[given]
 
     counts = (len(part.nodes), len(part.inputs), len(part.outputs))

@@ -84,6 +84,7 @@ def _named_parts(
 
 
 def _origin(program: Program) -> Origin:
+    """Return the network file that a program was compiled from, or raise `UserError`."""
     if program.origin is None:
         raise UserError(
             "a bundle must be made from a network, not from a program file",

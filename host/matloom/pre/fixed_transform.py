@@ -111,10 +111,12 @@ def _transform(numbers: Complex) -> Complex:
 
 
 def _radix_2(first: Complex, second: Complex) -> list[Complex]:
+    """Return the sum and the difference of two inputs: a butterfly of radix 2."""
     return [_add(first, second), _add(first, second, -1)]
 
 
 def _radix_4(first: Complex, second: Complex, third: Complex, fourth: Complex) -> list[Complex]:
+    """Return the discrete Fourier transform of four inputs: a butterfly of radix 4."""
     across, even = _add(first, third, -1), _add(first, third)
     odd, rotated = _add(second, fourth), _add(second, fourth, -1)
     rotated = Complex(rotated.imaginary, -rotated.real)
@@ -127,18 +129,22 @@ def _radix_4(first: Complex, second: Complex, third: Complex, fourth: Complex) -
 
 
 def _wrap(numbers: Array) -> Array:
+    """Return numbers wrapped to int16, as int64."""
     return numbers.astype(np.int16).astype(np.int64)
 
 
 def _round_half_up(products: Array) -> Array:
+    """Return products of fractions, rounded half up to int16."""
     return _wrap((products + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS)
 
 
 def _divide(numbers: Complex, divisor: int) -> Complex:
+    """Return complex numbers divided by an integer, by a rounded reciprocal."""
     return Complex(*(_round_half_up(part * (_MAX_INT16 // divisor)) for part in numbers))
 
 
 def _multiply(a: Complex, b: Complex) -> Complex:
+    """Return products of complex fractions, rounded to int16."""
     return Complex(
         _round_half_up(a.real * b.real - a.imaginary * b.imaginary),
         _round_half_up(a.real * b.imaginary + a.imaginary * b.real),
@@ -146,10 +152,12 @@ def _multiply(a: Complex, b: Complex) -> Complex:
 
 
 def _add(a: Complex, b: Complex, sign: int = 1) -> Complex:
+    """Return `a + sign * b`, wrapped to int16."""
     return Complex(_wrap(a.real + sign * b.real), _wrap(a.imaginary + sign * b.imaginary))
 
 
 def _round_twiddles(phases: Array) -> Complex:
+    """Return cosine and sine of phases as complex fractions of 15 bits."""
     return Complex(
         *(np.floor(0.5 + _MAX_INT16 * turn(phases)).astype(np.int64) for turn in (np.cos, np.sin))
     )

@@ -193,6 +193,7 @@ class Image(Preprocessing):
         return ((np.arange(_BYTES) - mean) * scale).astype(np.float32)
 
     def _look_up(self, raw: Array, table: Array) -> Array:
+        """Return each pixel's entry in the table of its channel (rows of `table`)."""
         pixels = self.to_pixels(raw)
         axis = 0 if self.layout == "chw" else 2
         shape = [1, 1, 1]
@@ -231,16 +232,19 @@ def _matrix(resize: str, source: int, size: int) -> Array:
 
 
 def _is_whole(value: Any) -> bool:
+    """Return whether a value is an integer, and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _require_pixels(name: str, value: Any) -> None:
+    """Raise `RawDataError` unless a value is a height and width in the limits."""
     good = isinstance(value, tuple) and len(value) == len(("height", "width"))
     if not good or not all(_is_whole(item) and 1 <= item <= MOST_PIXELS for item in value):
         raise RawDataError(f"{name} must be height and width of 1 to {MOST_PIXELS}, not {value!r}")
 
 
 def _require_box(box: Any) -> None:
+    """Raise `RawDataError` unless a value is the top, left, height and width of a box."""
     good = isinstance(box, tuple) and len(box) == len(("top", "left", "height", "width"))
     if not good or not all(map(_is_whole, box)) or min(box) < 0 or min(box[2:]) < 1:
         raise RawDataError(f"crop must be top, left, height and width, not {box!r}")

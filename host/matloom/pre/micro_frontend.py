@@ -228,7 +228,10 @@ def _gain_of(noise: Array, gains: Array) -> Array:
 
 @lru_cache(maxsize=8)
 def _gains(strength: float, offset: float, gain_bits: int, input_bits: int) -> Array:
+    """Return the gain for each power of two as a parabola: int16 rows of start and coefficients."""
+
     def gain(number: int) -> int:
+        """Return the gain for one input, rounded and limited to int16."""
         x = np.float32(number) / np.float32(1 << input_bits) + np.float32(offset)
         power = np.float32(np.float64(x) ** -np.float64(np.float32(strength)))
         real = np.float32(1 << gain_bits) * power
@@ -251,9 +254,11 @@ def _log1p(x: np.float32) -> np.float32:
 
 @lru_cache(maxsize=8)
 def _bands(mels: int, low: float, high: float, rate: int, bins: int) -> list[tuple[int, Array]]:
+    """Return each mel band's first bin and the weights of its bins; `rate` is in Hz."""
     single = np.float32
 
     def in_mel(frequency: Any) -> Any:
+        """Return a frequency in Hz as mels, in float32."""
         return single(1127) * _log1p(single(frequency) / single(700))
 
     bottom = in_mel(low)

@@ -74,6 +74,7 @@ class Preprocessing(ABC):
 
 
 def _without_unit_axes(shape: Sequence[int]) -> list[int]:
+    """Return a shape without its axes of size 1."""
     return [length for length in shape if length != 1]
 
 

@@ -132,6 +132,7 @@ class _Builder:
         self._known[number] = integers_of(self._tensors[number], self._known[number])
 
     def _forget(self, number: int) -> None:
+        """Drop a tensor's values, and those of its conversions, when no more node reads them."""
         self._exact.pop(number, None)
         self._known.pop(number, None)
         for key, converted in list(self._converted.items()):
@@ -139,6 +140,7 @@ class _Builder:
                 self._forget(converted)
 
     def _add(self, index: int, node: Node) -> None:
+        """Add an operator of the float network in its type, and the conversions it needs."""
         kind = self._plan.kinds[index]
         for number in node.outputs:
             tensor = self._tensors[number]
@@ -166,6 +168,7 @@ class _Builder:
         self._known.update(run_on_samples(graph, node, self._known))
 
     def _new(self, tensor: Tensor) -> int:
+        """Add a tensor; return its number."""
         number = max(self._tensors) + 1
         self._tensors[number] = tensor
         return number
@@ -285,10 +288,7 @@ def build(
 
 @contextmanager
 def _representable(graph: Graph) -> Iterator[None]:
-    """Turn a ValueError in the `with` block into a UserError about the samples.
-
-    A ValueError there means that no scales of the operators suit the network's values.
-    """
+    """Turn a ValueError in the `with` block (no scales suit the values) into a UserError."""
     try:
         yield
     except UserError:

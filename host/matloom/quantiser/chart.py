@@ -25,6 +25,7 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
     )
 
     def place(point: Judgement) -> tuple[float, float]:
+        """Return the x and y of a judged network in the drawing."""
         across, up = (
             (value - low) / (high - low)
             for value, (low, high) in zip((point.cycles, point.sqnr_db), ends, strict=True)
@@ -57,6 +58,7 @@ def _axis_limits(values: list[float]) -> tuple[float, float]:
 
 
 def _axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Markup]:
+    """Yield the axes and their labels; `ends` are the lowest and highest cycles, then dB."""
     bottom, right = _HEIGHT - _MARGIN, _WIDTH - _MARGIN
     corner = f"{_LEFT},{_MARGIN} {_LEFT},{bottom} {right},{bottom}"
     yield tag("polyline", points=corner, fill="none", stroke="currentColor")
@@ -71,6 +73,7 @@ def _axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Mar
 
 
 def _mark(point: Judgement, summary: str, chosen: bool, x: float, y: float) -> Markup:
+    """Return a circle at x, y for a judged network, with a text for the pointer."""
     text = f"{point.cycles:,} cycles, {point.sqnr_db:.1f} dB, {point.agreement:.1%} agree"
     return tag(
         "circle",

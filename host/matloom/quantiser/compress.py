@@ -127,6 +127,7 @@ class CompressionTrials:
         return CompressionPoint(**found, changes=tuple(changes))
 
     def _measure(self, changes: Sequence[FormChange]) -> Judgement:
+        """Compress, quantise and judge the network with a set of changed layers."""
         set_activity(f"{len(changes)} layers in another form")
         quantised = compress_network(self._graph, changes, self._inputs, self._options.seed)
         calibration = calibrate(quantised, self._inputs, self._options)

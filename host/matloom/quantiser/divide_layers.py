@@ -115,6 +115,7 @@ def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice)
     """
 
     def add(tensor: Tensor) -> int:
+        """Add a tensor and return its number."""
         tensors[max(tensors) + 1] = tensor
         return max(tensors)
 

@@ -55,6 +55,7 @@ def _is_linear(node: Node) -> bool:
 
 
 def _reader(graph: Graph, node: Node) -> Node | None:
+    """Return the only node that reads a node's output, as its first input; or else None."""
     readers = graph.consumers[node.output]
     if len(readers) != 1 or node.output in graph.leaving:
         return None
@@ -63,6 +64,7 @@ def _reader(graph: Graph, node: Node) -> Node | None:
 
 
 def _keeps_channels(graph: Graph, node: Node) -> bool:
+    """Return whether a node is linear and its last axis has the same channels before and after."""
     shapes = [graph.tensors[number].shape for number in (node.inputs[0], node.output)]
     attributes = node.attributes
     if isinstance(attributes, Reduce) and len(shapes[0]) - 1 in attributes.axes:

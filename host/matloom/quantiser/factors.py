@@ -105,6 +105,7 @@ class Splitter:
         return self._known[kind]
 
     def _outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        """Return a layer with fewer outputs, and a pointwise layer that mixes them."""
         weights = self._weights
         flat = weights.reshape(len(weights), -1)
         basis = self._principal("outputs", flat @ self._covariance @ flat.T)[:, :rank]
@@ -117,6 +118,7 @@ class Splitter:
         )
 
     def _inputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        """Return a pointwise layer to fewer channels, and a layer that reads those."""
         weights, channels = self._weights, self._weights.shape[-1]
         taps = weights.shape[1] * weights.shape[2]
         covariance = self._covariance.reshape(taps, channels, taps, channels)
@@ -132,6 +134,7 @@ class Splitter:
         )
 
     def _axes(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        """Return a convolution along the height to `rank` channels, and one along the width."""
         outputs, height, width, channels = self._weights.shape
         covariance = self._covariance.reshape(height, width, channels, height, width, channels)
         columns = np.einsum("yxizxj->yizj", covariance).reshape(height * channels, -1)
@@ -170,6 +173,7 @@ def _roots(matrix: _Numbers) -> tuple[_Numbers, _Numbers]:
 
 
 def _linear(node: Node) -> Attributes:
+    """Return a layer's attributes without its activation."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     return replace(attributes, activation=Activation.NONE)
@@ -197,4 +201,5 @@ def _convolve_along(attributes: Conv2D, axis: int) -> Conv2D:
 
 
 def _along_axis(pair: tuple[int, int], axis: int) -> tuple[int, int]:
+    """Return a pair for a window of one axis: 1 along the other."""
     return (pair[0], 1) if axis == 0 else (1, pair[1])

@@ -124,6 +124,7 @@ def _fold_across_moves(graph: Graph, node: Node, scale: _Scale) -> Graph | None:
 
 
 def _has_one_reader(graph: Graph, number: int) -> bool:
+    """Return whether one node reads a tensor, and it is not an output."""
     return len(graph.consumers[number]) == 1 and number not in graph.leaving
 
 
@@ -204,6 +205,7 @@ class _Layer:
 
 
 def _data(tensor: Tensor) -> _Numbers:
+    """Return a constant's data as float64."""
     assert tensor.data is not None
     return tensor.data.astype(np.float64)
 

@@ -25,6 +25,7 @@ def choose_kinds(graph: Graph, requested: Mapping[int, str]) -> dict[int, str]:
 
 
 def _kind(graph: Graph, node: Node, requested: str) -> str:
+    """Return the type that a node computes in: the requested one, or the next that it supports."""
     if node.op is Op.REFERENCE:
         return "float32"
     for kind in _INSTEAD[requested]:
@@ -52,4 +53,5 @@ def _types(graph: Graph, node: Node, kind: str) -> str:
 
 
 def _with_data_type(dtype: str, kind: str) -> str:
+    """Return the type a tensor gets: float32 becomes `kind`, other types stay."""
     return kind if dtype == "float32" else dtype

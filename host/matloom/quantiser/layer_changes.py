@@ -47,6 +47,7 @@ def layer_changes(
     step = load_config(config).columns
 
     def measure(node: Node, data: Array) -> dict[str, Any]:
+        """Return the changes to try for one layer, as JSON can hold them."""
         set_activity(f"forms of {short_name(graph.tensors[node.output].name)}")
         layer = _Layer(graph, node, data, np.random.default_rng((seed, node.output)))
         changes = [*layer.splits(cycles, step)]
@@ -111,6 +112,7 @@ class _Layer:
             yield self._change(CHANNELS, rank, left.error, saved)
 
     def _change(self, form: str, rank: int, error: float, saved: int) -> FormChange:
+        """Return a change of this layer's form, with its error and the cycles it saves."""
         number = self._node.output
         return FormChange(
             number=number,

@@ -49,6 +49,7 @@ class LayerCycles:
         return found
 
     def _compile(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
+        """Return the predicted cycles of layers in sequence, for an input of a shape."""
         from matloom.runtime import compile
 
         builder = GraphBuilder("layer")

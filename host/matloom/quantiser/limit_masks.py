@@ -206,6 +206,7 @@ class _MaskSums:
         return self._parts[number]
 
     def _is_mask(self, number: int) -> bool:
+        """Return whether a tensor, of the graph or added since, masks by very negative numbers."""
         if number in self._graph.tensors:
             return _is_mask(self._graph, number)
         data = self._tensors[number].data

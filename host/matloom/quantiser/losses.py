@@ -67,5 +67,6 @@ class Losses:
 
 
 def _share(exact: Array, rounded: Array) -> float:
+    """Return the expected share of rows whose largest element stays the same after rounding."""
     rows = [each.reshape(-1, each.shape[-1]) for each in (exact, rounded)]
     return expected_share(rows[0], rows[1], rows[0].argmax(axis=1))

@@ -115,6 +115,7 @@ def outputs_of_both(
 
 
 def _batches(inputs: Mapping[int, Array]) -> Iterator[dict[int, Array]]:
+    """Yield the samples of all inputs in batches, by tensor number."""
     count = len(next(iter(inputs.values())))
     for start in range(0, count, _BATCH):
         yield {number: array[start : start + _BATCH] for number, array in inputs.items()}
@@ -156,5 +157,6 @@ def closeness(
 
 
 def _share(hits: Array) -> Share:
+    """Return the share of hits with its 95 % confidence interval."""
     low, high = wilson(int(hits.sum()), len(hits))
     return Share(value=float(hits.mean()), low=low, high=high)

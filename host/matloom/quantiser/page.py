@@ -38,6 +38,7 @@ def page_of(report: QuantisationReport) -> Page:
 
 
 def _output(output: Closeness) -> Markup:
+    """Return the figures of one output: samples, agreement, accuracy, SQNR."""
     items = [("samples", f"{output.samples:,}", "calibrated on" if output.calibrated else "unseen")]
     for label, share in (
         ("agreement", output.agreement),
@@ -54,10 +55,12 @@ def _output(output: Closeness) -> Markup:
 
 
 def _interval(share: Share) -> str:
+    """Return a confidence interval in percent, as text."""
     return f"95 %: {100 * share.low:.1f} to {100 * share.high:.1f}"
 
 
 def _layers(report: QuantisationReport) -> Markup:
+    """Return the table of layers."""
     columns = (
         "layer",
         "operator",
@@ -134,6 +137,7 @@ def _levels_section(report: QuantisationReport) -> list[PageSection]:
 
 
 def _share(share: Share | None) -> str:
+    """Return a share and its confidence interval in percent as text; empty without one."""
     if share is None:
         return ""
     return f"{100 * share.value:.2f} ({100 * share.low:.1f} to {100 * share.high:.1f})"
@@ -201,6 +205,7 @@ def _compression_section(report: QuantisationReport) -> list[PageSection]:
 
 
 def _choices(report: QuantisationReport) -> Markup:
+    """Return the table of options, and of the sizes that they led to."""
     rows = [(name.replace("_", " "), str(value)) for name, value in asdict(report.options).items()]
     rows += [
         ("calibration samples", f"{len(report.calibrated):,}"),

@@ -69,4 +69,5 @@ def _operator_index(graph: Graph, name: str) -> int:
 
 
 def _is_layer(node: Node) -> bool:
+    """Return whether a node has weights."""
     return OPERATORS[node.op].weight_axis is not None

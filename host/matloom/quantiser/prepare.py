@@ -62,6 +62,7 @@ def prepare(graph: Graph) -> Graph:
 
 
 def _check(graph: Graph) -> None:
+    """Raise `UserError` unless a network has layers of finite floats to quantise."""
     weighted = [node for node in graph.nodes if OPERATORS[node.op].weight_axis is not None]
     types = {graph.tensors[node.inputs[0]].dtype for node in weighted}
     if types and "float32" not in types:
@@ -134,6 +135,7 @@ def _simplify(graph: Graph) -> Graph:
 
 
 def _simplified_node(tensors: Mapping[int, Tensor], node: Node) -> Node:
+    """Return a node as a reshape or a mean if it is only that, or else unchanged."""
     if node.op in RESHAPES:
         return replace(node, op=Op.RESHAPE)
     if _is_identity(tensors, node):

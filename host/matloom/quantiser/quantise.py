@@ -181,6 +181,7 @@ def _float_bytes(graph: Graph) -> int:
 
 
 def _options(choices: Mapping[str, Any]) -> Options:
+    """Return options by name, or raise `UserError` for an unknown name."""
     known = Options.__dataclass_fields__
     for name in choices:
         if name not in known:

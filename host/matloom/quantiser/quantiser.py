@@ -115,6 +115,7 @@ class Quantiser:
         layers: list[LayerQuality] = []
 
         def observe(step: BuildStep) -> None:
+            """Record the quality of one operator's outputs."""
             set_activity(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
             lost = None if losses is None else losses.after(step)
             if step.exact.dtype == np.float32:
@@ -148,6 +149,7 @@ class Quantiser:
             )
 
     def _labels_of(self, places: Array) -> npt.NDArray[np.int64] | None:
+        """Return the labels of the samples at some places; None without labels."""
         return None if self._labels is None else self._labels[places].astype(np.int64)
 
 

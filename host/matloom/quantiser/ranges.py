@@ -79,6 +79,7 @@ def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
 
 
 def _candidate_ends(end: float) -> Iterator[float]:
+    """Yield the shares of a range's end that the search tries."""
     yield from (float(share) * end for share in _SHARES)
 
 
@@ -86,6 +87,7 @@ def _minimise(cost: _Cost) -> Callable[[Histogram, int], Range]:
     """Return a calibration that minimises a cost over the upper end, then over the lower end."""
 
     def choose(histogram: Histogram, levels: int) -> Range:
+        """Return the range of least cost, by improving its ends in turn."""
         low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
         best = low, high
         for _round in range(_FITTING_PASSES):

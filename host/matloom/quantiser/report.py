@@ -216,6 +216,7 @@ def _level(level: Level) -> list[str]:
 
 
 def _sentences(output: Closeness) -> list[str]:
+    """Return the lines about one output: its samples, agreement, SQNR and accuracy."""
     of = "the calibration samples" if output.calibrated else "samples it was not calibrated on"
     lines = [f"output {output.output!r}, on {count_text(output.samples, 'sample')}: {of}"]
     if output.agreement is not None:
@@ -231,5 +232,6 @@ def _sentences(output: Closeness) -> list[str]:
 
 
 def _percent(share: Share) -> str:
+    """Return a share and its confidence interval in percent, as text."""
     low, high = 100 * share.low, 100 * share.high
     return f"{100 * share.value:.2f} % ({low:.1f} to {high:.1f})"

@@ -83,16 +83,19 @@ class _Rewriter:
                 self._known.pop(number, None)
 
     def _add(self, node: Node) -> None:
+        """Append a node and compute its outputs for the samples."""
         self.nodes[node.outputs[0]] = node
         graph = replace(self._source, tensors=self.tensors, nodes=())
         self._known.update(run_on_samples(graph, node, self._known))
 
     def _add_constant(self, name: str, data: Array) -> int:
+        """Add a constant and return its tensor number."""
         number = max(self.tensors) + 1
         self.tensors[number] = Tensor.constant(name, data)
         return number
 
     def _change(self, node: Node, ranks: dict[str, int]) -> None:
+        """Append a layer in its new form; `ranks` has the rank of each form of factors."""
         source = self._source.tensors[node.inputs[1]].data
         assert source is not None
         channels = as_channels(node, source).astype(np.float64)

@@ -98,6 +98,7 @@ def split_samples(
     by_number = {number: given.arrays[graph.tensors[number].name] for number in graph.inputs}
 
     def select(positions: Array) -> dict[int, Array]:
+        """Return all inputs' samples at some positions, or the calibration samples."""
         # Without others, results refer to the calibration samples themselves.
         wanted = positions if len(positions) else chosen
         return {number: array[wanted] for number, array in by_number.items()}

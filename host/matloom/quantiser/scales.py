@@ -72,6 +72,7 @@ def shared_ranges(
     owner = {number: number for number in ranges}
 
     def root(number: int) -> int:
+        """Return the tensor that owns the range of a tensor."""
         while owner[number] != number:
             number = owner[number]
         return number

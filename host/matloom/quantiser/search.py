@@ -142,6 +142,7 @@ def _sensitivities(graph: Graph, trials: Trials) -> Iterator[Sensitivity]:
 
 
 def _price(layer: Sensitivity) -> tuple[float, str]:
+    """Return a layer's noise for each cycle it saves, and its name to order equals."""
     return (layer.noise / layer.cycles if layer.cycles > 0 else float("inf")), layer.name
 
 

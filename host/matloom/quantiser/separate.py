@@ -100,6 +100,7 @@ def _implies(activation: Activation, output: Tensor) -> bool:
 
 
 def _add(tensors: dict[int, Tensor], like: Tensor, suffix: str, shape: tuple[int, ...]) -> int:
+    """Add a tensor like another one, with a suffix of its name and a shape; return its number."""
     number = max(tensors) + 1
     tensors[number] = replace(like, name=f"{like.name}:{suffix}", shape=shape, data=None)
     return number

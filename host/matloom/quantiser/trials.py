@@ -56,6 +56,7 @@ class Trials:
         return MixedPoint(**found, layers=layers)
 
     def _measure(self, layers: tuple[str, ...], samples: int | None) -> Judgement:
+        """Quantise with some layers in the narrow mode, and judge the result."""
         narrowed = dict.fromkeys(layers, NARROW_MODE)
         given = {at: array[:samples] for at, array in self._split.calibration.items()}
         quantised = quantise_calibrated(self._calibration, narrowed, given, self._options)

@@ -279,6 +279,7 @@ def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) 
 
 
 def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
+    """Add a constant of int8 ones, of scale 1, as weights for sums; return its tensor number."""
     quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
     return values.constant(np.ones(shape, np.int8), f"{name} weights", quantisation)
 

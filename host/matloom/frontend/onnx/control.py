@@ -33,8 +33,6 @@ _CANNOT_FAIL = frozenset(
 )
 #: Types, as in `onnx.TensorProto.DataType`, for which ONNX Runtime supports Where.
 _WHERE_TYPES = frozenset({1, 2, 3, 6, 7, 11})
-
-
 #: Name of the Where nodes that this module adds.
 _CHOICE_NAME = "choice"
 
@@ -71,11 +69,8 @@ class _Writer:
     """Writes out one control operator of a model; constants of bodies go to the model's graph."""
 
     def __init__(self, model: Any, index: int) -> None:
-        self.graph, self.node, self.label = (
-            model.graph,
-            model.graph.node[index],
-            f"iteration {index}",
-        )
+        self.graph, self.node = model.graph, model.graph.node[index]
+        self.label = f"iteration {index}"
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         # Unsqueeze takes its axes as an input from version 13 on; Scan has no batches from 9 on.
         self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
@@ -97,6 +92,7 @@ class _Writer:
         return self.replacement
 
     def _write_branches(self) -> None:
+        """Add the operators of both branches of an If, and a Where for each output."""
         branches = {item.name: item.g for item in self.node.attribute}
         chosen = [
             self._inline(
@@ -109,6 +105,7 @@ class _Writer:
                 self._add("Where", [self.node.input[0], one, other], output, name=_CHOICE_NAME)
 
     def _unroll_loop(self) -> None:
+        """Add the operators of each iteration of a Loop, and those of its outputs."""
         (body,) = subgraphs(self.node)
         most, begins = (self._constant_value(name) for name in [*self.node.input, ""][:2])
         carried = list(self.node.input[2:])
@@ -144,6 +141,7 @@ class _Writer:
         self._add_outputs(carried, [(parts, 0) for parts in stacked])
 
     def _unroll_scan(self) -> None:
+        """Add the operators of each iteration of a Scan, and those of its outputs."""
         (body,) = subgraphs(self.node)
         given = {item.name: item for item in self.node.attribute}
         if "num_scan_inputs" not in given or not self._scans:
@@ -153,6 +151,7 @@ class _Writer:
         made = len(body.output) - len(carried)
 
         def numbers(name: str, length: int) -> list[int]:
+            """Return an attribute's integers, by default zeros."""
             return list(given[name].ints) if name in given else [0] * length
 
         axes, iterations = self._slices(scanned, numbers("scan_input_axes", count))
@@ -243,24 +242,28 @@ class _Writer:
         return names
 
     def _constant_value(self, name: str) -> Any:
+        """Return the number in a constant of the main graph; None if it is computed."""
         from onnx import numpy_helper
 
         found = [each for each in self.graph.initializer if each.name == name]
         return numpy_helper.to_array(found[0]).item() if found else None
 
     def _add_constant(self, data: Any, name: str) -> str:
+        """Add a constant to the main graph; return its name."""
         from onnx import numpy_helper
 
         self.graph.initializer.append(numpy_helper.from_array(data, name))
         return name
 
     def _add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """Append an operator with one output; return the output's name."""
         import onnx
 
         self.replacement.append(onnx.helper.make_node(op, inputs, [output], **attributes))
         return output
 
     def _add_unsqueeze(self, name: str, output: str, axis: int = 0) -> str:
+        """Append an operator that adds an axis of size 1; return its output's name."""
         if not self.modern:
             return self._add("Unsqueeze", [name], output, axes=[axis])
         axes = self._add_constant(np.full(1, axis, np.int64), f"{output} axes")

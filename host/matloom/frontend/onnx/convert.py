@@ -37,6 +37,7 @@ _SECOND, _FEWEST = 3, 8
 
 
 def _convert_layer(values: Values, model: Model, node: Any) -> Claim:
+    """Convert a convolution or product, whether its second operand is constant or computed."""
     if len(node.input) < _FEWEST:
         raise Unsupported("lacks some of its inputs")
     held = node.op_type == "QLinearConv" or node.input[_SECOND] in model.constants
@@ -257,6 +258,7 @@ class Conversion:
             self.values.declare(name, stated)
 
     def _stated_quantisation(self, name: str) -> Quantisation | None:
+        """Return the quantisation that a node which reads a value states for it, or None."""
         for node in self._readers.get(name, []):
             if node.op_type in MOVES:
                 found = self._stated_quantisation(node.output[0])

@@ -44,10 +44,12 @@ def widen_inputs_and_outputs(graph: Any) -> None:
 
 
 def _element_type(value: Any) -> int:
+    """Return the number of a value's element type in ONNX (`TensorProto.DataType`)."""
     return int(value.type.tensor_type.elem_type)
 
 
 def _numpy_lacks(value: Any) -> bool:
+    """Return whether a value is a tensor of a type that NumPy does not have, such as bfloat16."""
     return value.type.WhichOneof("value") == "tensor_type" and _element_type(value) in _WIDER_TYPES
 
 

@@ -49,6 +49,7 @@ def run_alone(
     import onnx
 
     def value(name: str, kind: str, shape: tuple[int, ...] | None) -> Any:
+        """Return the declaration of an input or output of the model."""
         number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         return onnx.helper.make_tensor_value_info(name, number, shape)
 

@@ -240,6 +240,7 @@ def _needed_operators(
 
 
 def _shape(value: Any) -> Shape:
+    """Return the sizes that a value's declaration states; 0 if a size is open."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
 

@@ -219,6 +219,7 @@ def _attributes(node: Any) -> dict[str, Any]:
 
 
 def _op_domain(node: Any) -> dict[str, Any]:
+    """Return a node's attributes as Python values, by name."""
     import onnx
 
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}

@@ -93,11 +93,13 @@ def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
     made = list[Any]()
 
     def add(op: str, inputs: list[str], **options: Any) -> str:
+        """Append a node with one output, and return the output's name."""
         output = f"{node.output[0]} {op} {number} {len(made)}"
         made.append(helper.make_node(op, inputs, [output], **options))
         return output
 
     def sums_of(name: str, zero: str, axis: int) -> str:
+        """Append the sum over an axis of a matrix less its zero point; return the sum's name."""
         wide = add("Cast", [name], to=_INT32)
         if zero:
             wide = add("Sub", [wide, add("Cast", [zero], to=_INT32)])
@@ -126,6 +128,7 @@ def _is_scalar(model: Model, zero: str) -> bool:
 
 
 def _is_product(node: Any) -> bool:
+    """Return whether a node is a MatMulInteger of ONNX's own operators."""
     return node.op_type == "MatMulInteger" and node.domain in ("", "ai.onnx")
 
 

@@ -62,6 +62,7 @@ class LoadedNodes:
         return zlib.crc32(b"".join(self._describe(nodes)))
 
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
+        """Yield the bytes that describe nodes: operators, attributes, inputs and outputs."""
         for number in nodes:
             node = self._graph.node[number]
             yield _encode_text(node.op_type)
@@ -104,10 +105,12 @@ def load_nodes(file: ModelFile) -> list[LoadedNodes]:
 
 
 def _pack_words(*values: int) -> bytes:
+    """Return integers as little-endian words of 32 bits."""
     return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
 
 
 def _encode_text(text: str) -> bytes:
+    """Return a text as UTF-8, ended by a zero byte."""
     return text.encode() + b"\0"
 
 

@@ -33,6 +33,7 @@ def onnx_loop(content: bytes, position: int) -> LoopParts | None:
     numbers = value_numbers(model.graph)
 
     def operand(name: str) -> Any:
+        """Return an input's constant array, or its tensor number."""
         from onnx import numpy_helper
 
         return numpy_helper.to_array(constants[name]) if name in constants else numbers[name]

@@ -47,6 +47,7 @@ class MoveOptions:
         self._node, self._shape, self._constant = node, shape, constant
 
     def _parameter(self, name: str, place: int, default: object = None) -> object:
+        """Return an option: an attribute in old versions, the input at `place` in new ones."""
         return self._node.parameter(name, place, self._constant, default)
 
     def split(self) -> tuple[int, tuple[int, ...]]:
@@ -206,10 +207,12 @@ class MoveOptions:
 
     @property
     def _has_grid(self) -> bool:
+        """Return whether the operator's version has a choice of sampling positions."""
         return self._node.opset >= _GRIDS_VERSION
 
     @property
     def _coordinate_mode(self) -> bytes:
+        """Return the attribute that says which source position an output element samples."""
         return bytes(self._node.options.get("coordinate_transformation_mode", b"half_pixel"))
 
     def _whole_factors(self) -> Resize:

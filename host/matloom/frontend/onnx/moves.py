@@ -91,6 +91,7 @@ def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequ
 
 
 def _options(values: Values, model: Model, node: Any, source: str) -> MoveOptions:
+    """Return the reader of a node's axes, sizes and other options."""
     file_node = FileNode.from_proto(node, model.opset)
     return MoveOptions(file_node, values.known[source].shape, model.constant)
 

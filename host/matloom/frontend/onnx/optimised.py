@@ -101,6 +101,7 @@ def _name_operators(model: Any) -> Any:
 
 
 def _parse(content: bytes) -> Any:
+    """Return the ONNX model in a file's bytes."""
     import onnx
 
     model = onnx.ModelProto()
@@ -109,4 +110,5 @@ def _parse(content: bytes) -> Any:
 
 
 def _integer_operators(model: Any) -> set[str]:
+    """Return the names of a model's nodes that compute with integers."""
     return {node.name for node in _operators(model.graph) if is_integer_operator(node.op_type)}

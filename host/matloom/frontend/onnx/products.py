@@ -76,6 +76,7 @@ def operand_of(
 
 
 def _require_byte_matrices(dtype: str, rank: int) -> None:
+    """Raise `Unsupported` unless an operand is a matrix, or several, of 8-bit integers."""
     if dtype not in ("int8", "uint8") or rank < MATRIX_RANK:
         raise Unsupported(f"multiplies by {dtype} of {rank} dimensions")
 

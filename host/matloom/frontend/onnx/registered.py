@@ -92,6 +92,7 @@ def add_registered(
 def _operator_use(
     operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]
 ) -> OperatorUse:
+    """Return a registered operator's use by a node: inputs, attributes, outputs."""
     import onnx
 
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
@@ -114,6 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
+    """Return a node's input as a tensor, with data if it is constant; None if it is not known."""
     if name in model.constants:
         return Tensor.constant(name, model.constant(name))
     return known.get(name)

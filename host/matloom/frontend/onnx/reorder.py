@@ -47,6 +47,7 @@ def reorder(model: Any) -> Any:
 
 
 def _is_dequantize(node: Any) -> bool:
+    """Return whether a node is a DequantizeLinear."""
     return bool(node.op_type == "DequantizeLinear")
 
 

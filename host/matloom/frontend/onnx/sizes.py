@@ -50,6 +50,7 @@ def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
 
 
 def _require_known(subject: str, requested: Mapping[str, object], known: Sequence[str]) -> None:
+    """Raise `ModelError` if a name in a request is not one that the model has."""
     for name in requested:
         if name not in known:
             if not known:
@@ -64,6 +65,7 @@ def _require_known(subject: str, requested: Mapping[str, object], known: Sequenc
 
 
 def _require_array(value: Any) -> None:
+    """Raise `ModelError` unless an input is a tensor of a type that NumPy has."""
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         kind_name = (kind or "nothing").removesuffix("_type").replace("_", " ")
@@ -76,6 +78,7 @@ def _require_array(value: Any) -> None:
 
 
 def _type_name(number: int) -> str:
+    """Return the name of an ONNX element type, such as "bfloat16", or its number."""
     import onnx
 
     for name, value in onnx.TensorProto.DataType.items():
@@ -127,6 +130,7 @@ def _bind_sizes(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str,
 
 
 def _set_size(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
+    """Set a dimension without a size to the requested one of its name."""
     if _has_size(dim):
         return
     name = dim.dim_param
@@ -144,6 +148,7 @@ def _set_size(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
 
 
 def _open_size_error(value: Any, subject: str, shape: Sequence[str]) -> ModelError:
+    """Return the error about a dimension without a size; `shape` is an example for the hint."""
     return ModelError(
         f"has the input {value.name!r} with {subject}",
         hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers instead of N",

@@ -267,6 +267,7 @@ class Values:
         return self._free - 1
 
     def _file_tensor(self, name: str) -> int:
+        """Return the tensor number of a value in the file's type; declare the tensor once."""
         number, value = self.numbers[name], self.known[name]
         if number not in self.tensors:
             self.tensors[number] = Tensor(name=name, shape=value.shape, dtype=value.dtype)
@@ -284,4 +285,5 @@ def as_int8(quantisation: Quantisation, dtype: str) -> Quantisation:
 
 
 def _as_uint8(quantisation: Quantisation | None) -> Quantisation | None:
+    """Return the quantisation of an int8 tensor after its numbers were increased by 128."""
     return None if quantisation is None else quantisation.move_zero_point(128)

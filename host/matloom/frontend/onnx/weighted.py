@@ -110,6 +110,7 @@ def _add_row_axis(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
+    """Add a RESHAPE that keeps the tensor's quantisation; return the output's tensor number."""
     tensor = values.tensors[number]
     name = tensor.name.removesuffix(IN_INT8)
     return values.add_operator(Op.RESHAPE, [number], shape, tensor.quantisation, name)
@@ -210,6 +211,7 @@ def multipliers_for(
 
 
 def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+    """Return a dense layer's operator, weights, attributes, and the order of its input's axes."""
     node, rank = layer.node, len(values.known[layer.data].shape)
     if layer.weights.ndim != 2:
         raise Unsupported(f"multiplies by a tensor of {layer.weights.ndim} dimensions")
@@ -224,6 +226,7 @@ def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[i
 
 
 def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+    """Return a convolution's operator, weights, attributes, and the order of its input's axes."""
     node, weights = layer.node, layer.weights
     rank = weights.ndim - 2
     if rank not in (1, 2):

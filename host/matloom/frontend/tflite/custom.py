@@ -51,6 +51,7 @@ def custom_nodes(
 
 
 def _is_custom(model: Any, operator: Any) -> bool:
+    """Return whether an operator is a custom one, which its file names by a text."""
     number = operator_number(model.OperatorCodes(operator.OpcodeIndex()))
     return bool(number == tflite.BuiltinOperator.CUSTOM)
 

@@ -30,6 +30,7 @@ def read_tflite_declaration(file: ModelFile) -> Declaration:
 
 
 def _declaration(content: bytes) -> Declaration:
+    """Return the inputs, outputs, tensors and signatures that a file declares."""
     model = tflite.Model.GetRootAs(content)
     if not model.SubgraphsLength():
         raise ModelError("a model must have a subgraph")
@@ -53,6 +54,7 @@ def _declaration(content: bytes) -> Declaration:
 
 
 def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTensor:
+    """Return what a file declares of one tensor; `key` names it if it is an input or output."""
     table = values.subgraph.Tensors(number)
     sizes = tuple(numbers(table, "Shape").tolist())
     signature = tuple(numbers(table, "ShapeSignature").tolist()) or sizes

@@ -38,14 +38,17 @@ def _padding(table: Any) -> tuple[int, ...]:
 
 
 def _activation(table: Any) -> tuple[int, ...]:
+    """Return the fused activation, as a tuple like the other settings."""
     return (table.FusedActivationFunction(),)
 
 
 def _dilations(table: Any) -> tuple[int, ...]:
+    """Return the dilations of width and height."""
     return (table.DilationWFactor(), table.DilationHFactor())
 
 
 def _pool(table: Any) -> tuple[int, ...]:
+    """Return a pool's padding, window and activation."""
     return (*_padding(table), table.FilterWidth(), table.FilterHeight(), *_activation(table))
 
 
@@ -91,10 +94,12 @@ def _bits(value: float) -> int:
 
 
 def _pack_words(*values: int) -> bytes:
+    """Return integers as little-endian words of 32 bits."""
     return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
 
 
 def _list(values: tuple[int, ...]) -> bytes:
+    """Return integers as words of 32 bits, after their number."""
     return _pack_words(len(values), *values)
 
 
@@ -157,6 +162,7 @@ class LoadedFile:
         return zlib.crc32(b"".join(self._describe(nodes)))
 
     def _describe(self, nodes: Iterable[int]) -> Iterator[bytes]:
+        """Yield the bytes that describe operators: settings, inputs and outputs."""
         for number in nodes:
             each = self.operators[number]
             yield _pack_words(number, each.code, *each.settings)
@@ -165,6 +171,7 @@ class LoadedFile:
                 yield from (self._tensor(tensor) for tensor in tensors if tensor != -1)
 
     def _tensor(self, number: int) -> bytes:
+        """Return the bytes that describe a tensor: type, shape, quantisation, data."""
         table, data = self.tensors[number], self.constant(number)
         shape = tuple(numbers(table, "Shape").tolist())
         kind = _TYPES.get(table.Type(), 0)

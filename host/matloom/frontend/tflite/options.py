@@ -41,6 +41,7 @@ def _activation(table: Any) -> Activation:
 
 
 def _pair(subject: str, height: int, width: int) -> Pair:
+    """Return height and width, both at least 1; `subject` names them in the error."""
     if height < 1 or width < 1:
         raise Contradiction(f"must have a {subject} of at least 1, not {(height, width)}")
     return height, width
@@ -80,12 +81,14 @@ def _window_attributes(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
 def _read_convolution(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read stride, dilation, padding and activation of a convolution."""
     return Conv2D(**_window_attributes(options(operator, tflite.Conv2DOptions), inputs))
 
 
 def _read_depthwise(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read a depthwise convolution; its shapes say how many outputs each channel has."""
     shared = _window_attributes(options(operator, tflite.DepthwiseConv2DOptions), inputs)
     # The file's depth_multiplier may be wrong; kernels use the shapes.
     channels, columns = inputs[0].shape[3], inputs[1].shape[3]
@@ -95,6 +98,7 @@ def _read_depthwise(
 
 
 def _read_dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read a dense layer: its activation, and whether the output keeps the input's axes."""
     table = options(operator, tflite.FullyConnectedOptions)
     if table.WeightsFormat() != tflite.FullyConnectedOptionsWeightsFormat.DEFAULT:
         raise Unsupported(f"has weights of format {table.WeightsFormat()}")
@@ -107,11 +111,13 @@ def _read_dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tenso
 def _read_batch_matmul(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read which operands of a matrix product are transposed."""
     table = options(operator, tflite.BatchMatMulOptions)
     return BatchMatmul(adj_x=bool(table.AdjX()), adj_y=bool(table.AdjY()))
 
 
 def _read_pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read window, stride, padding and activation of a pool."""
     table = options(operator, tflite.Pool2DOptions)
     window = _pair("window", table.FilterHeight(), table.FilterWidth())
     stride = _pair("stride", table.StrideH(), table.StrideW())
@@ -120,6 +126,7 @@ def _read_pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
 
 
 def _read_softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the factor `beta` of a softmax."""
     beta = float(options(operator, tflite.SoftmaxOptions).Beta())
     if not 0 < beta < 2**20:
         raise Unsupported(f"must have a beta above 0 and below 2**20, not {beta}")
@@ -127,7 +134,10 @@ def _read_softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
 
 
 def _arithmetic_reader(kind: type) -> Reader:
+    """Return a reader of a fused activation from options of a class of `tflite`."""
+
     def read(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+        """Read the fused activation."""
         return Arithmetic(activation=_activation(options(operator, kind)))
 
     return read
@@ -136,6 +146,7 @@ def _arithmetic_reader(kind: type) -> Reader:
 def _read_leaky_relu(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read the slope of a leaky ReLU."""
     alpha = float(options(operator, tflite.LeakyReluOptions).Alpha())
     if not abs(alpha) < 2**20:
         raise Unsupported(f"must have an alpha below 2**20, not {alpha}")
@@ -153,6 +164,7 @@ def _axis(table: Any, rank: int) -> Attributes:
 def _read_concatenation(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read the axis of a concatenation, which must have no activation."""
     table = options(operator, tflite.ConcatenationOptions)
     if _activation(table) is not Activation.NONE:
         raise Unsupported("has a fused activation")
@@ -160,16 +172,19 @@ def _read_concatenation(
 
 
 def _read_pack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the axis of PACK, which its output has and its inputs lack."""
     return _axis(options(operator, tflite.PackOptions), len(inputs[0].shape) + 1)
 
 
 def _read_unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the axis of UNPACK, which its input has and its outputs lack."""
     return _axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
 
 
 def _read_no_attributes(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Return empty attributes, for operators without options."""
     return Attributes()
 
 

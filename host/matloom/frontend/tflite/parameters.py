@@ -53,12 +53,14 @@ def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
 
 
 def _axis(axis: int, rank: int) -> int:
+    """Return an axis as a number from 0; negative ones count from the last of `rank` axes."""
     if not -rank <= axis < rank:
         raise Contradiction(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
     return axis % rank
 
 
 def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int:
+    """Return the only number in the constant input at a place."""
     values = _parameter(subject, inputs, place)
     if len(values) != 1:
         raise Contradiction(f"must have 1 {subject}, not {len(values)}")
@@ -66,6 +68,7 @@ def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int
 
 
 def _read_pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the padding before and after each axis from input 1."""
     pairs = _parameter("padding", inputs, 1)
     if len(pairs) != 2 * len(inputs[0].shape):
         raise Contradiction(f"must have 2 paddings for each axis, not {len(pairs)}")
@@ -75,6 +78,7 @@ def _read_pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 def _read_pad_value(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read a padding with its value: a constant in the last input."""
     pad = _read_pad(operator, inputs, outputs)
     assert isinstance(pad, Pad)
     data = inputs[_VALUE].data if len(inputs) > _VALUE else None
@@ -84,6 +88,7 @@ def _read_pad_value(
 
 
 def _read_reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the reduced axes, and whether they stay as axes of size 1."""
     rank = len(inputs[0].shape)
     # Both interpreters ignore the axes of a scalar.
     axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1) if rank}
@@ -94,18 +99,21 @@ def _read_reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
 def _read_arg_extreme(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read the axis along which the index of the largest or least element is found."""
     return Axis(axis=_axis(_single_parameter("axis", inputs, 1), len(inputs[0].shape)))
 
 
 def _read_transpose(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read the permutation of axes."""
     rank = len(inputs[0].shape)
     permutation = _parameter("permutation", inputs, 1)
     return Transpose(permutation=tuple(_axis(axis, rank) for axis in permutation))
 
 
 def _read_resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the new height and width, and which positions are sampled."""
     table = options(operator, tflite.ResizeNearestNeighborOptions)
     size = _parameter("size", inputs, 1)
     if len(size) != _SIDES:
@@ -118,6 +126,7 @@ def _read_resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
 
 
 def _read_split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the axis; all parts have the same size."""
     if not inputs[1:]:
         raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
@@ -128,6 +137,7 @@ def _read_split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tenso
 
 
 def _read_split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the axis and the sizes of the parts; a size of -1 is the rest."""
     shape = inputs[0].shape
     sizes = _parameter("sizes", inputs, 1)
     axis = _axis(_single_parameter("axis", inputs, 2), len(shape))
@@ -137,6 +147,7 @@ def _read_split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
 
 
 def _read_slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read begin and size of a slice; a size of -1 reaches to the end."""
     begin, size = _parameter("begin", inputs, 1), _parameter("size", inputs, 2)
     shape = inputs[0].shape
     if not len(begin) == len(size) == len(shape):
@@ -151,6 +162,7 @@ def _read_slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tenso
 
 
 def _read_gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Read the axis, and check that constant indices are within it."""
     if len(inputs) < _SIDES:
         raise Contradiction(f"must have an input and indices, not {len(inputs)} inputs")
     table = options(operator, tflite.GatherOptions)
@@ -170,6 +182,7 @@ def _read_gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
 def _read_strided_slice(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read a slice with steps, as begin, size and step of each axis."""
     table = options(operator, tflite.StridedSliceOptions)
     if table.EllipsisMask() or table.NewAxisMask():
         raise Unsupported("has an ellipsis or a new axis")
@@ -205,6 +218,7 @@ def _read_strided_slice(
 def _read_transposed_convolution(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
+    """Read stride, padding and output size of a transposed convolution."""
     table = options(operator, tflite.TransposeConvOptions)
     if not inputs[2:] or {len(outputs[0].shape), len(inputs[1].shape)} != {IMAGE_RANK}:
         raise Contradiction("must have a size, weights and an image of 4 dimensions each")

@@ -118,6 +118,7 @@ def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
 
 
 def _concatenate(tensors: Sequence[Tensor]) -> Array:
+    """Return the data of constants, joined along the first axis."""
     return np.concatenate([tensor.data for tensor in tensors if tensor.data is not None])
 
 
@@ -226,6 +227,7 @@ class _Writer(NodeWriter):
         return self.add(Op.CONV_2D, (row, *layer), sums, _POINTWISE)
 
     def _layer(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
+        """Add weights of scale 1 and biases; return their tensor numbers."""
         filters = weights.reshape(len(weights), 1, 1, -1)
         unscaled = Quantisation(scale=(1.0,), zero_point=(0,))
         number = self.constant(f"{name} weights", filters, unscaled)

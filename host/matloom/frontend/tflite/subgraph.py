@@ -167,6 +167,7 @@ class SubgraphReader:
         return [self._name(*each) for each in enumerate(operators)], operators
 
     def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
+        """Return the nodes and opaque operators for all operators of the file, in order."""
         items: list[Node | OpaqueOperator] = []
         for place in zip(range(len(names)), names, operators, strict=True):
             own = custom_nodes(self.model, place, self._used_tensor, self._add)
@@ -252,12 +253,7 @@ class SubgraphReader:
         return []
 
     def _node(
-        self,
-        op: Op,
-        index: int,
-        operator: Any,
-        inputs: list[int],
-        outputs: list[int],
+        self, op: Op, index: int, operator: Any, inputs: list[int], outputs: list[int]
     ) -> Node:
         """Return an operator of the file as a node, without inputs that only hold parameters."""
         while inputs and inputs[-1] == -1:
@@ -291,6 +287,7 @@ class SubgraphReader:
         return node
 
     def _used_tensor(self, number: int) -> Tensor:
+        """Return a tensor of the file, which is added to the graph."""
         return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:

@@ -101,6 +101,7 @@ def _check_scales(inputs: Mapping[int, Tensor], output: float) -> None:
 
 
 def _scales(tensor: Tensor) -> tuple[float, ...]:
+    """Return a tensor's scales; none if it is not quantised."""
     return () if tensor.quantisation is None else tensor.quantisation.scale
 
 
@@ -140,6 +141,7 @@ def _split_by_rank(weights: Array, rank: int) -> Array:
 
 
 def _data(tensor: Tensor) -> Array:
+    """Return the data of a constant."""
     assert tensor.data is not None
     return tensor.data
 

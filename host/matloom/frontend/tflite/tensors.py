@@ -110,6 +110,7 @@ class FileTensors:
         return self._read(number)[0]
 
     def _read(self, number: int) -> tuple[Tensor, Unsupported | None]:
+        """Return a tensor, and the reason if its quantisation is unsupported; both are kept."""
         if number not in self._known:
             table, prefix = self._table(number)
             try:
@@ -131,6 +132,7 @@ class FileTensors:
         return table, f"uses tensor {number} ({_name(table, number)}), which "
 
     def _tensor(self, table: Any, number: int) -> Tensor:
+        """Return a tensor as the file declares it, with its data if it is constant."""
         dtype = DTYPES.get(table.Type())
         packed = self._is_4_bit(table, number)
         if packed:
@@ -164,6 +166,7 @@ class FileTensors:
 
     @staticmethod
     def _is_empty(table: Any) -> bool:
+        """Return whether a tensor has no elements."""
         return 0 in numbers(table, "Shape").tolist()
 
     def _is_4_bit(self, table: Any, number: int) -> bool:
@@ -230,6 +233,7 @@ class FileTensors:
 
 
 def _name(table: Any, number: int) -> str:
+    """Return a tensor's name, or one made of its number."""
     return text(table.Name()) or f"tensor_{number}"
 
 

@@ -38,6 +38,7 @@ _TYPES: dict[int, np.dtype[Any]] = {
     tflite.TensorType.INT64: np.dtype(np.int64),
     tflite.TensorType.BOOL: np.dtype(np.bool_),
 }
+_Known = Mapping[int, Array]
 _WORDS = (tflite.TensorType.INT8, tflite.TensorType.INT16)
 _PACKAGE = "ai-edge-litert"
 
@@ -89,6 +90,7 @@ def _rewrite(objects: Any) -> bytes:
 
 
 def _name(model: Any, operator: Any) -> str:
+    """Return the name of an operator's kind, such as WHILE."""
     code = model.operatorCodes[operator.opcodeIndex]
     return enum_name(tflite.BuiltinOperator, max(code.builtinCode, code.deprecatedBuiltinCode))
 
@@ -123,10 +125,12 @@ class _Writer:
         return self.replacement
 
     def _is_word_layer(self, graph: Any, operator: Any) -> bool:
+        """Return whether an operator is a layer whose input is int8 or int16."""
         given = graph.tensors[operator.inputs[0]]
         return _name(self.model, operator) in LAYERS and given.type in _WORDS
 
     def _write_branches(self) -> None:
+        """Add the operators of both branches, and a choice for each output."""
         condition, *given = map(int, self.operator.inputs)
         chosen = []
         for branch, side in zip(self.called, ("then", "else"), strict=True):
@@ -140,6 +144,7 @@ class _Writer:
             self._add_operator("SELECT_V2", [condition, one, other], int(made))
 
     def _unroll_loop(self) -> None:
+        """Add the operators of each iteration, and copies to the outputs of the loop."""
         condition, body = self.called
         carried = list(map(int, self.operator.inputs))
         for graph, side in (
@@ -167,6 +172,7 @@ class _Writer:
             self._add_operator("RESHAPE", [number, sizes], int(made))
 
     def _loop_continues(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
+        """Return the condition for known carried values, or raise `_RefusedError`."""
         found = self._known_integers(condition, values).get(int(condition.outputs[0]))
         if found is None or found.size != 1:
             raise _RefusedError
@@ -187,9 +193,7 @@ class _Writer:
                 known[int(operator.outputs[0])] = _COUNTS[name](*values)
         return known
 
-    def _value(
-        self, graph: Any, number: int, known: Mapping[int, Array] | None = None
-    ) -> Array | None:
+    def _value(self, graph: Any, number: int, known: _Known | None = None) -> Array | None:
         """Return a tensor's integers or booleans if it is in `known` or constant; None if not."""
         if known and number in known:
             return known[number]
@@ -201,9 +205,7 @@ class _Writer:
         found: Array = np.frombuffer(bytes(data), _TYPES[tensor.type]).reshape(shape)
         return found
 
-    def _inline(
-        self, graph: Any, inside: dict[int, int], known: Mapping[int, Array], label: str
-    ) -> list[int]:
+    def _inline(self, graph: Any, inside: dict[int, int], known: _Known, label: str) -> list[int]:
         """Add the operators of a branch or an iteration; return the numbers of its outputs.
 
         `inside` maps tensors of the branch or body to those of the first subgraph; initially, it
@@ -222,12 +224,7 @@ class _Writer:
         return [self._inner_tensor(graph, int(at), inside, known, label) for at in graph.outputs]
 
     def _inner_tensor(
-        self,
-        graph: Any,
-        number: int,
-        inside: dict[int, int],
-        known: Mapping[int, Array],
-        label: str,
+        self, graph: Any, number: int, inside: dict[int, int], known: _Known, label: str
     ) -> int:
         """Return the number, in the first subgraph, for tensor `number` of a branch or body."""
         if number < 0:
@@ -244,6 +241,7 @@ class _Writer:
         return self._constants[key]
 
     def _add_tensor(self, graph: Any, number: int, inside: dict[int, int], label: str) -> int:
+        """Copy a tensor of a branch or body to the first subgraph; return its number there."""
         tensor = copy.copy(graph.tensors[number])
         tensor.name = b"%s (%s)" % (tensor.name or b"", label.encode())
         self.main.tensors.append(tensor)
@@ -292,6 +290,7 @@ class _Writer:
 
 
 def _signature_of(tensor: Any) -> tuple[Any, ...]:
+    """Return a tensor's type, shape, scales and zero points, to compare."""
     shape = [] if tensor.shape is None else list(map(int, tensor.shape))
     scales = tensor.quantization
     if scales is None or scales.scale is None:

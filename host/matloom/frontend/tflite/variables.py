@@ -104,6 +104,7 @@ class Resources:
         self.before[name], self.after[name] = before, after
 
     def _name(self, handle: int) -> str:
+        """Return the variable's name of a handle, a tensor that refers to a variable."""
         if handle not in self.names:
             raise ModelError(f"must use the handle of a variable, not tensor {handle}")
         return self.names[handle]
@@ -136,6 +137,7 @@ class Resources:
         return tuple(variables)
 
     def _check(self, tensors: Mapping[int, Tensor]) -> None:
+        """Raise `Unsupported` if a variable is used with different types or shapes."""
         used = [(name, number) for number, name in self.copies.items()]
         used += [*self.before.items(), *self.after.items()]
         kinds: dict[str, _Kind] = {

@@ -19,6 +19,10 @@ from matloom.ir.shapes import BIAS
 IDENTIFIER = b"TFL3"
 #: Alignment of constants, which runtimes read in place with vector instructions.
 ALIGNMENT = 16
+#: Tensor numbers of inputs and outputs.
+_Ends = tuple[Sequence[int], Sequence[int]]
+#: Kind of an options table, such as "AddOptions", and its offset.
+_Options = tuple[str, int]
 #: The tensor of a variable's handle, which the graph does not have.
 _HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
@@ -72,12 +76,9 @@ def write_tflite(graph: Graph) -> bytes:
 
 
 def _write_subgraph(
-    file: "_File",
-    name: str,
-    tensors: Sequence[Tensor],
-    ends: tuple[Sequence[int], Sequence[int]],
-    operators: list[int],
+    file: "_File", name: str, tensors: Sequence[Tensor], ends: _Ends, operators: list[int]
 ) -> int:
+    """Write a subgraph; `operators` are the offsets of its operators. Return its offset."""
     return _write_table(
         file.builder,
         "SubGraph",
@@ -93,10 +94,7 @@ def _write_initialisation(file: "_File", graph: Graph) -> int:
     """Write the subgraph that assigns initial values to variables; return its offset."""
     count = len(graph.variables)
     handles = {variable.name: at for at, variable in enumerate(graph.variables)}
-    values = [
-        replace(graph.tensors[variable.before], data=variable.initial)
-        for variable in graph.variables
-    ]
+    values = [replace(graph.tensors[each.before], data=each.initial) for each in graph.variables]
     operators = _write_handles(file, handles)
     operators += [_write_assign(file, at, count + at) for at in range(count)]
     tensors = [*[_HANDLE] * count, *values]
@@ -104,11 +102,13 @@ def _write_initialisation(file: "_File", graph: Graph) -> int:
 
 
 def _write_call_once(file: "_File") -> int:
+    """Write the operator that runs the subgraph of initial values; return its offset."""
     options = _write_table(file.builder, "CallOnceOptions", InitSubgraphIndex=1)
     return file.operator("CALL_ONCE", (), (), ("CallOnceOptions", options))
 
 
 def _write_handles(file: "_File", handles: Mapping[str, int]) -> list[int]:
+    """Write an operator that makes each variable's handle (a tensor); return their offsets."""
     made = []
     for name, handle in handles.items():
         text = {key: file.builder.CreateString(key) for key in ("", name)}
@@ -119,11 +119,13 @@ def _write_handles(file: "_File", handles: Mapping[str, int]) -> list[int]:
 
 
 def _write_read(file: "_File", handle: int, number: int) -> int:
+    """Write an operator that copies a variable to tensor `number`; return its offset."""
     options = _write_table(file.builder, "ReadVariableOptions")
     return file.operator("READ_VARIABLE", (handle,), (number,), ("ReadVariableOptions", options))
 
 
 def _write_assign(file: "_File", handle: int, number: int) -> int:
+    """Write an operator that copies tensor `number` to a variable; return its offset."""
     options = _write_table(file.builder, "AssignVariableOptions")
     ends = (handle, number), ()
     return file.operator("ASSIGN_VARIABLE", *ends, ("AssignVariableOptions", options))
@@ -144,11 +146,7 @@ class _File:
         return _write_tensor(self.builder, len(self._buffers) - 1, tensor)
 
     def operator(
-        self,
-        name: str,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        options: tuple[str, int] | None,
+        self, name: str, inputs: Sequence[int], outputs: Sequence[int], options: _Options | None
     ) -> int:
         """Write an operator with the kind and offset of its options table; return its offset."""
         fields = {
@@ -186,15 +184,8 @@ def _write_operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int
             inputs.append(operand)
             continue
         inputs.append(len(tensors))
-        tensors.append(
-            Tensor(
-                name=f"parameter_{len(tensors)}",
-                shape=operand.shape,
-                dtype=operand.dtype.name,
-                quantisation=parameter_quantisation(graph, node, operand),
-                data=operand,
-            )
-        )
+        quantisation = parameter_quantisation(graph, node, operand)
+        tensors.append(Tensor.constant(f"parameter_{len(tensors)}", operand, quantisation))
     return inputs
 
 
@@ -217,6 +208,7 @@ def _write_table(builder: Any, kind: str, **fields: int | float | bool) -> int:
 
 
 def _write_tables(builder: Any, offsets: list[int]) -> int:
+    """Write a vector of tables that have been written; return its offset."""
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
@@ -224,10 +216,12 @@ def _write_tables(builder: Any, offsets: list[int]) -> int:
 
 
 def _write_integers(builder: Any, values: Sequence[int]) -> int:
+    """Write a vector of int32; return its offset."""
     return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
 
 def _write_buffer(builder: Any, data: Array | None) -> int:
+    """Write a buffer, empty for None; return its offset."""
     if data is None:
         return _write_table(builder, "Buffer")
     content = data.tobytes()
@@ -236,6 +230,7 @@ def _write_buffer(builder: Any, data: Array | None) -> int:
 
 
 def _write_tensor(builder: Any, buffer: int, tensor: Tensor) -> int:
+    """Write a tensor whose data is in the buffer with an index; return its offset."""
     fields: dict[str, int | bool] = {
         "Name": builder.CreateString(tensor.name),
         "Shape": _write_integers(builder, tensor.shape),
@@ -248,6 +243,7 @@ def _write_tensor(builder: Any, buffer: int, tensor: Tensor) -> int:
 
 
 def _write_quantisation(builder: Any, quantisation: Quantisation) -> int:
+    """Write scales, zero points and their axis; return the table's offset."""
     return _write_table(
         builder,
         "QuantizationParameters",
@@ -258,6 +254,7 @@ def _write_quantisation(builder: Any, quantisation: Quantisation) -> int:
 
 
 def _write_code(builder: Any, name: str) -> int:
+    """Write the operator code of a builtin operator, such as CONV_2D; return its offset."""
     number = getattr(tflite.BuiltinOperator, name)
     return _write_table(
         builder,
@@ -286,6 +283,7 @@ def _table_operators(
 
 
 def _write_operator(file: _File, graph: Graph, node: Node, inputs: list[int]) -> int:
+    """Write a node with its options; return its offset."""
     options = None
     if node.op in OPTIONS:
         kind, describe = OPTIONS[node.op]

@@ -35,10 +35,12 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 def _activation(activation: Activation) -> int:
+    """Return the number of an activation in TFLite's schema."""
     return int(getattr(tflite.ActivationFunctionType, activation))
 
 
 def _padding(padding: Padding, same: Padding) -> int:
+    """Return the number of SAME or VALID; `same` is the padding in pixels that SAME means."""
     if padding == NO_PADDING:
         return int(tflite.Padding.VALID)
     if padding != same:
@@ -47,6 +49,7 @@ def _padding(padding: Padding, same: Padding) -> int:
 
 
 def _convolution_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of Conv2DOptions or DepthwiseConv2DOptions."""
     assert isinstance(attributes, Conv2D)
     stride, dilation = attributes.stride, attributes.dilation
     (_, *image, _), (_, *kernel, _) = shapes[:2]
@@ -65,6 +68,7 @@ def _convolution_fields(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _dense_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of FullyConnectedOptions."""
     assert isinstance(attributes, FullyConnected)
     return {
         "KeepNumDims": attributes.keep_num_dims,
@@ -73,11 +77,13 @@ def _dense_fields(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _batch_matmul_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of BatchMatMulOptions."""
     assert isinstance(attributes, BatchMatmul)
     return {"AdjX": attributes.adj_x, "AdjY": attributes.adj_y}
 
 
 def _pooling_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of Pool2DOptions."""
     assert isinstance(attributes, Pool2D)
     window, stride = attributes.window, attributes.stride
     same = same_padding((shapes[0][1], shapes[0][2]), window, stride)
@@ -92,46 +98,55 @@ def _pooling_fields(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _arithmetic_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of an elementwise operator's options."""
     assert isinstance(attributes, Arithmetic)
     return {"FusedActivationFunction": _activation(attributes.activation)}
 
 
 def _softmax_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of SoftmaxOptions."""
     assert isinstance(attributes, Softmax)
     return {"Beta": attributes.beta}
 
 
 def _leaky_relu_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of LeakyReluOptions."""
     assert isinstance(attributes, LeakyRelu)
     return {"Alpha": attributes.alpha}
 
 
 def _axis_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of options that have only an axis."""
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis}
 
 
 def _pack_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of PackOptions."""
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis, "ValuesCount": len(shapes)}
 
 
 def _unpack_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of UnpackOptions."""
     assert isinstance(attributes, Axis)
     return {"Axis": attributes.axis, "Num": shapes[0][attributes.axis]}
 
 
 def _split_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of SplitOptions."""
     assert isinstance(attributes, Split)
     return {"NumSplits": len(attributes.sizes)}
 
 
 def _reduce_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of ReducerOptions."""
     assert isinstance(attributes, Reduce)
     return {"KeepDims": attributes.keep_dims}
 
 
 def _resize_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of ResizeNearestNeighborOptions."""
     assert isinstance(attributes, Resize)
     return {
         "AlignCorners": attributes.align_corners,
@@ -140,10 +155,12 @@ def _resize_fields(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _arg_extreme_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of ArgMaxOptions or ArgMinOptions; indices are int32."""
     return {"OutputType": tflite.TensorType.INT32}
 
 
 def _transposed_convolution_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of TransposeConvOptions."""
     assert isinstance(attributes, TransposeConv)
     if attributes.activation is not Activation.NONE:
         raise ValueError(f"TRANSPOSE_CONV must have no activation, not {attributes.activation}")
@@ -163,6 +180,7 @@ def _slice_ends(attributes: Slice) -> list[int]:
 
 
 def _strided_slice_fields(attributes: Attributes, shapes: Shapes) -> Fields:
+    """Return the fields of StridedSliceOptions: masks with a bit for each axis."""
     assert isinstance(attributes, Slice)
     return {
         # An end before the first element cannot be expressed: negative numbers count from the end.
@@ -210,6 +228,7 @@ def operands_of(graph: Graph, node: Node) -> list[int | Array]:
 
 
 def _integers(values: Iterable[int] | Iterable[tuple[int, int]]) -> Array:
+    """Return integers, or pairs of them, as an int32 array."""
     return np.array(list(values), np.int32)
 
 

@@ -77,6 +77,7 @@ class _Conversion:
         self.values: dict[str, Any] = {}
 
     def model(self) -> bytes:
+        """Return the exported program as the bytes of an ONNX model."""
         inputs = list(self._placeholders())
         for node in self.program.graph_module.graph.nodes:
             if node.op == "call_function":
@@ -131,6 +132,7 @@ class _Conversion:
         return found
 
     def _outputs(self) -> list[str]:
+        """Return the names of the tensors that the program returns; it must change no state."""
         names = []
         for spec in self.program.graph_signature.output_specs:
             if spec.kind.name != "USER_OUTPUT":
@@ -189,6 +191,7 @@ class _Conversion:
             )
 
         def handler(writer: Writer, call: Call) -> list[str]:
+            """Write an operator of a custom domain with its attributes; return its outputs."""
             arguments = call.arguments.items()
             inputs = [value.name for _, value in arguments if isinstance(value, Value)]
             plain = {key: value for key, value in arguments if not isinstance(value, Value)}

@@ -40,6 +40,7 @@ def _layer_inputs(writer: Writer, call: Call) -> list[str]:
 
 
 def _write_convolution(writer: Writer, call: Call) -> str:
+    """Write a convolution, transposed or not."""
     data, weight = call["input"], call["weight"]
     axes, padding = weight.rank - 2, call.get("padding", 0)
     if data.rank != weight.rank:
@@ -63,6 +64,7 @@ def _write_convolution(writer: Writer, call: Call) -> str:
 
 
 def _write_transposed_convolution(writer: Writer, call: Call) -> str:
+    """Write a transposed convolution as ConvTranspose."""
     weight = call["weight"]
     axes = weight.rank - 2
     return writer.add(
@@ -77,6 +79,7 @@ def _write_transposed_convolution(writer: Writer, call: Call) -> str:
 
 
 def _write_linear(writer: Writer, call: Call) -> str:
+    """Write a dense layer: a Gemm of two axes, or else a MatMul and an Add."""
     data, weight, bias = call["input"], call["weight"], call.get("bias")
     if data.rank == 2:
         return writer.add("Gemm", *_layer_inputs(writer, call), transB=1)
@@ -88,10 +91,12 @@ def _write_linear(writer: Writer, call: Call) -> str:
 
 
 def _product_writer(first: str, second: str) -> Handler:
+    """Return a handler of MatMul; `first` and `second` name the arguments of its operands."""
     return lambda writer, call: writer.add("MatMul", call[first].name, call[second].name)
 
 
 def _write_addmm(writer: Writer, call: Call) -> str:
+    """Write a matrix product and a sum as Gemm, with their factors."""
     return writer.add(
         "Gemm",
         call["mat1"].name,
@@ -103,6 +108,7 @@ def _write_addmm(writer: Writer, call: Call) -> str:
 
 
 def _write_batch_norm(writer: Writer, call: Call) -> Any:
+    """Write BatchNormalization for inference, and no names for other outputs."""
     if call.get("training", False):
         raise call.refuse("training")
     data = call["input"]
@@ -125,6 +131,7 @@ def _write_batch_norm(writer: Writer, call: Call) -> Any:
 
 
 def _write_layer_norm(writer: Writer, call: Call) -> Any:
+    """Write LayerNormalization, and no names for other outputs."""
     data, shape = call["input"], list(call["normalized_shape"])
     weight = call.get("weight")
     scale = weight.name if weight is not None else writer.constant(np.ones(shape), data.dtype)
@@ -141,6 +148,7 @@ def _write_layer_norm(writer: Writer, call: Call) -> Any:
 
 
 def _write_group_norm(writer: Writer, call: Call) -> Any:
+    """Write a normalisation of channel groups, as InstanceNormalization of reshaped data."""
     data = call["input"]
     groups = int(call.get("num_groups", call.get("group")))
     eps = float(call["eps"])
@@ -158,6 +166,7 @@ def _write_group_norm(writer: Writer, call: Call) -> Any:
 
 
 def _write_instance_norm(writer: Writer, call: Call) -> Any:
+    """Write a normalisation of each channel, as one of groups of one channel."""
     if not call["use_input_stats"]:
         raise call.refuse("kept statistics")
     arguments = {**call.arguments, "num_groups": call["input"].shape[1]}
@@ -165,7 +174,10 @@ def _write_instance_norm(writer: Writer, call: Call) -> Any:
 
 
 def _pool_writer(op: str, axes: int) -> Handler:
+    """Return a handler of MaxPool or AveragePool over a number of spatial axes."""
+
     def handler(writer: Writer, call: Call) -> Any:
+        """Write the pool and return its output's name, without one for the indices."""
         data, kernel = call["self"], _per_axis(call["kernel_size"], axes)
         if data.rank != axes + 2:
             raise call.refuse("an input without a batch")
@@ -189,7 +201,10 @@ def _pool_writer(op: str, axes: int) -> Handler:
 
 
 def _adaptive_pool_writer(op: str) -> Handler:
+    """Return a handler of pools to a requested size, which must divide the input's."""
+
     def handler(writer: Writer, call: Call) -> Any:
+        """Write the pool and return its output's name, without one for the indices."""
         data = call["self"]
         image = data.shape[2:]
         wanted = _per_axis(call["output_size"], len(image))
@@ -206,7 +221,10 @@ def _adaptive_pool_writer(op: str) -> Handler:
 
 
 def _softmax_writer(op: str) -> Handler:
+    """Return a handler of Softmax or LogSoftmax."""
+
     def handler(writer: Writer, call: Call) -> str:
+        """Write the operator and return its output's name."""
         return writer.add(op, writer.cast(call["self"], call.dtype), axis=call["dim"])
 
     return handler

@@ -19,10 +19,12 @@ def _write_reshape(writer: Writer, call: Call) -> str:
 
 
 def _permute_writer(order: Callable[[Call], Sequence[int]]) -> Handler:
+    """Return a handler of Transpose; `order` returns a call's permutation of axes."""
     return lambda writer, call: writer.add("Transpose", call["self"].name, perm=list(order(call)))
 
 
 def _swapped_axes(call: Call) -> list[int]:
+    """Return the permutation that exchanges the two axes of a call."""
     data = call["self"]
     first, second = data.axis(call["dim0"]), data.axis(call["dim1"])
     order = list(range(data.rank))
@@ -31,16 +33,19 @@ def _swapped_axes(call: Call) -> list[int]:
 
 
 def _write_expand(writer: Writer, call: Call) -> str:
+    """Write a broadcast to the result's shape as Expand."""
     return writer.add("Expand", call["self"].name, writer.integers(call.shape))
 
 
 def _write_repeat(writer: Writer, call: Call) -> str:
+    """Write copies along each axis as Tile."""
     data, times = call["self"], list(call["repeats"])
     shape = writer.integers([*[1] * (len(times) - data.rank), *data.shape])
     return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.integers(times))
 
 
 def _write_concatenate(writer: Writer, call: Call) -> str:
+    """Write Concat, after conversions to the result's type."""
     # Old programs prepend an empty tensor of one axis.
     parts = [each for each in call["tensors"] if each.shape != (0,)]
     names = [writer.cast(each, call.dtype) for each in parts]
@@ -48,6 +53,7 @@ def _write_concatenate(writer: Writer, call: Call) -> str:
 
 
 def _write_stack(writer: Writer, call: Call) -> str:
+    """Write a Concat along an axis that each input gets first."""
     axis = call.get("dim", 0) % len(call.shape)
     places = writer.integers([axis])
     names = [writer.add("Unsqueeze", each.name, places) for each in call["tensors"]]
@@ -55,6 +61,7 @@ def _write_stack(writer: Writer, call: Call) -> str:
 
 
 def _write_split(writer: Writer, call: Call) -> list[str]:
+    """Write Split, with the sizes of the results."""
     axis = call["self"].axis(call.get("dim", 0))
     sizes = [made[0][axis] for made in call.outputs if made is not None]
     names = [call["self"].name, writer.integers(sizes)]
@@ -62,6 +69,7 @@ def _write_split(writer: Writer, call: Call) -> list[str]:
 
 
 def _write_unbind(writer: Writer, call: Call) -> list[str]:
+    """Write a Gather for each element of an axis."""
     data = call["self"]
     axis = data.axis(call.get("dim", 0))
     return [
@@ -71,17 +79,20 @@ def _write_unbind(writer: Writer, call: Call) -> list[str]:
 
 
 def _write_slice(writer: Writer, call: Call) -> str:
+    """Write a slice along one axis."""
     begin, end = call.get("start", 0), call.get("end", _TO_THE_END)
     places = [writer.integers([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
     return writer.add("Slice", call["self"].name, *places)
 
 
 def _write_select(writer: Writer, call: Call) -> str:
+    """Write a Gather of one element of an axis, which is dropped."""
     index = writer.constant(call["index"], "int64")
     return writer.add("Gather", call["self"].name, index, axis=call["dim"])
 
 
 def _gather_writer(data: str, index: str) -> Handler:
+    """Return a handler of Gather; `data` and `index` name the arguments of its operands."""
     return lambda writer, call: writer.add(
         "Gather", call[data].name, call[index].name, axis=call.get("dim", 0)
     )
@@ -97,6 +108,7 @@ def _write_index(writer: Writer, call: Call) -> str:
 
 
 def _write_flip(writer: Writer, call: Call) -> str:
+    """Write a Slice with steps of -1 along each flipped axis."""
     axes = [call["self"].axis(each) for each in call["dims"]]
     places = [writer.integers([each] * len(axes)) for each in (-1, -_TO_THE_END)]
     return writer.add(
@@ -109,6 +121,7 @@ def _write_flip(writer: Writer, call: Call) -> str:
 
 
 def _write_pad(writer: Writer, call: Call) -> str:
+    """Write Pad: with a value, by reflection, or with copies of the edges."""
     data, pad = call["self"], list(call.get("pad", call.get("padding")))
     # Pairs (before, after), starting with the last axis.
     pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
@@ -125,7 +138,10 @@ def _write_pad(writer: Writer, call: Call) -> str:
 
 
 def _resize_writer(mode: str) -> Handler:
+    """Return a handler of Resize by an ONNX mode, such as "linear"."""
+
     def handler(writer: Writer, call: Call) -> str:
+        """Write the resize and return its output's name."""
         data = call.get("self", call.get("input"))
         transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
         sizes = writer.integers(call.shape)
@@ -144,7 +160,10 @@ def _resize_writer(mode: str) -> Handler:
 
 
 def _reduction_writer(op: str) -> Handler:
+    """Return a handler of a reduction such as ReduceMean; without `dim` over all axes."""
+
     def handler(writer: Writer, call: Call) -> str:
+        """Write the reduction and return its output's name."""
         data = call["self"]
         dims = call.get("dim")
         dims = list(range(data.rank)) if dims is None or dims == [] else dims
@@ -162,6 +181,7 @@ def _extreme_writer(op: str) -> Handler:
     """
 
     def handler(writer: Writer, call: Call) -> Any:
+        """Write the extreme of two tensors, of all elements, or of an axis with its index."""
         if call.get("other") is not None:
             return writer.add(op, call["self"].name, call["other"].name)
         if call.get("dim") is None:
@@ -175,7 +195,10 @@ def _extreme_writer(op: str) -> Handler:
 
 
 def _arg_extreme_writer(op: str) -> Handler:
+    """Return a handler of ArgMax or ArgMin; without `dim` of the flattened input."""
+
     def handler(writer: Writer, call: Call) -> str:
+        """Write the operator and return its output's name."""
         data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
             flat = writer.add("Reshape", data.name, writer.integers([-1]))
@@ -186,6 +209,7 @@ def _arg_extreme_writer(op: str) -> Handler:
 
 
 def _write_variance(writer: Writer, call: Call) -> Any:
+    """Write the variance over axes, and the mean if the call returns both."""
     data, dims = call["self"], call.get("dim")
     axes = [data.axis(each) for each in (range(data.rank) if dims is None else dims)]
     count = int(np.prod([data.shape[each] for each in axes]))
@@ -202,15 +226,18 @@ def _write_variance(writer: Writer, call: Call) -> Any:
 
 
 def _write_pixel_shuffle(writer: Writer, call: Call) -> str:
+    """Write DepthToSpace in PyTorch's order of channels."""
     factor = call["upscale_factor"]
     return writer.add("DepthToSpace", call["self"].name, blocksize=factor, mode="CRD")
 
 
 def _fill_writer(value: Callable[[Call], Any]) -> Handler:
+    """Return a handler of a constant that repeats the number `value` returns for a call."""
     return lambda writer, call: writer.constant(np.full(call.shape, value(call), call.dtype))
 
 
 def _write_arange(writer: Writer, call: Call) -> str:
+    """Write a range of numbers as a constant."""
     begin, step = call.get("start", 0), call.get("step", 1)
     return writer.constant(np.arange(begin, call["end"], step), call.dtype)
 

@@ -28,10 +28,12 @@ def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
 
 
 def _axis_attribute(call: Call) -> dict[str, Any]:
+    """Return the attribute `axis` if the call quantises along one."""
     return {"axis": call["axis"]} if "axis" in call.arguments else {}
 
 
 def _write_quantise(writer: Writer, call: Call) -> str:
+    """Write QuantizeLinear, and a Clip if the limits are narrower than the type."""
     result = writer.add(
         "QuantizeLinear",
         call["input"].name,
@@ -46,6 +48,7 @@ def _write_quantise(writer: Writer, call: Call) -> str:
 
 
 def _write_dequantise(writer: Writer, call: Call) -> str:
+    """Write DequantizeLinear, and keep its constant scales for later operators."""
     data = call["input"]
     parameters = _parameters(writer, call, data.dtype)
     result = writer.add("DequantizeLinear", data.name, *parameters, **_axis_attribute(call))

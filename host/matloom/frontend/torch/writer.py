@@ -174,6 +174,7 @@ def _info(name: str, value: Value) -> Any:
 
 
 def _onnx_type(dtype: str) -> int:
+    """Return the number of a NumPy type in ONNX (`TensorProto.DataType`)."""
     from onnx import helper
 
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

@@ -77,6 +77,7 @@ class Chains:
         return Chain(source=chain.source, text=text, plain=False)
 
     def _chain(self, node: FileNode) -> Chain | None:
+        """Return the chain of scalar functions that ends in a node; None if there is none."""
         if node.op == "Identity":
             return self.chains.get(node.source)
         if node.op not in STEPS or len(node.outputs) != 1:
@@ -126,9 +127,11 @@ class Chains:
         ]
 
     def _source(self, name: str) -> str:
+        """Return the tensor that a value is computed from: the start of its chain, or itself."""
         return self.chains[name].source if name in self.chains else name
 
     def _operand(self, name: str, source: str) -> str | float:
+        """Return an operand as a number, as `x` (the source) or as its chain's expression."""
         if name in self.constants:
             return float(self.constants[name].reshape(-1)[0])
         return "x" if name == source else self.chains[name].text

@@ -60,19 +60,23 @@ class _Parts:
 
 
 def _decompose_l1_norm(parts: _Parts) -> None:
+    """Replace ReduceL1 by a sum of absolute values."""
     parts.reduce("ReduceSum", parts.add("Abs", parts.node.source))
 
 
 def _decompose_square_sum(parts: _Parts) -> str:
+    """Replace ReduceSumSquare by a sum of squares, and return the sum's name."""
     source = parts.node.source
     return parts.reduce("ReduceSum", parts.add("Mul", source, source))
 
 
 def _decompose_l2_norm(parts: _Parts) -> None:
+    """Replace ReduceL2 by the square root of a sum of squares."""
     parts.add("Sqrt", _decompose_square_sum(parts))
 
 
 def _decompose_log_sum(parts: _Parts) -> None:
+    """Replace ReduceLogSum by the logarithm of a sum."""
     parts.add("Log", parts.reduce("ReduceSum", parts.node.source))
 
 
@@ -86,6 +90,7 @@ def _decompose_log_sum_of_exponentials(parts: _Parts) -> None:
 
 
 def _decompose_reduce_min(parts: _Parts) -> None:
+    """Replace ReduceMin by the negative maximum of the negatives."""
     parts.add("Neg", parts.reduce("ReduceMax", parts.add("Neg", parts.node.source)))
 
 
@@ -103,11 +108,13 @@ def _decompose_lp_normalisation(parts: _Parts) -> None:
 
 
 def _decompose_mish(parts: _Parts) -> None:
+    """Replace Mish by x * tanh(softplus(x))."""
     source = parts.node.source
     parts.add("Mul", source, parts.add("Tanh", parts.add("Softplus", source)))
 
 
 def _decompose_swish(parts: _Parts) -> None:
+    """Replace Swish by x * sigmoid(alpha * x)."""
     source, alpha = parts.node.source, float(parts.node.options.get("alpha", 1.0))
     scaled = source if alpha == 1 else parts.add("Mul", source, parts.number(alpha))
     parts.add("Mul", source, parts.add("Sigmoid", scaled))

@@ -30,7 +30,10 @@ _SQUARE = 2
 
 
 def _binary_converter(op: Op, attributes: Attributes | None = None) -> _Converter:
+    """Return a converter that applies a binary operator to a node's inputs, left to right."""
+
     def convert(values: FloatValues, node: FileNode) -> None:
+        """Add the operators for one node of the file."""
         order = values.order_of(node.inputs)
         made, *others = values.operands(node.inputs, order)
         for other in others:
@@ -74,7 +77,10 @@ def _first_input(values: FloatValues, node: FileNode) -> tuple[int, Order]:
 
 
 def _unary_converter(op: Op) -> _Converter:
+    """Return a converter of nodes with one input to an operator without attributes."""
+
     def convert(values: FloatValues, node: FileNode) -> None:
+        """Add the operator for one node of the file."""
         number, order = _first_input(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 
@@ -93,6 +99,7 @@ def add_function(values: FloatValues, function: str, source: str, name: str) -> 
 
 
 def _convert_gelu(values: FloatValues, node: FileNode) -> None:
+    """Convert a Gelu to the exact function or to its approximation by tanh."""
     form = node.options.get("approximate", b"none")
     function = "GELU_TANH" if form == b"tanh" else "GELU"
     add_function(values, function, node.source, node.output)
@@ -117,6 +124,7 @@ def _convert_negation(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_leaky_relu(values: FloatValues, node: FileNode) -> None:
+    """Convert a LeakyRelu; its slope is rounded to float32."""
     number, order = _first_input(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
     output = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
@@ -153,6 +161,7 @@ def _convert_hard_sigmoid(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_softmax(values: FloatValues, node: FileNode) -> None:
+    """Convert a Softmax or LogSoftmax; its axis becomes the last one."""
     shape = values.shape(node.source)
     axis = int(node.options.get("axis", -1 if node.opset >= 13 else 1)) % len(shape)
     kind = Op.LOG_SOFTMAX if node.op == "LogSoftmax" else Op.SOFTMAX

@@ -162,6 +162,7 @@ def move(
     """
 
     def apply(data: Array) -> dict[str, Array]:
+        """Return the node's outputs, by name, for an input broadcast to the source's shape."""
         return _run(node, {node.source: np.broadcast_to(data, source.shape), **constants})
 
     places = apply(source.places)
@@ -186,6 +187,7 @@ def _with_rank(data: Array, rank: int) -> Array:
 
 
 def _with_ranks(arrays: Mapping[str, Array], rank: int) -> dict[str, Array]:
+    """Return each array with unit axes in front, up to a number of axes."""
     return {name: _with_rank(each, rank) for name, each in arrays.items()}
 
 
@@ -199,6 +201,7 @@ def _without_repetitions(data: Array, axes: Iterable[int]) -> Array:
 
 
 def _run(node: FileNode, given: Mapping[str, Array]) -> dict[str, Array]:
+    """Compute a node with ONNX's reference evaluator; return its outputs by name."""
     import onnx
 
     inputs: Sequence[str] = node.inputs

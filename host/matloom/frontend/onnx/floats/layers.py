@@ -105,6 +105,7 @@ def bias_of(values: FloatValues, name: str, channels: int) -> list[int]:
 
 
 def _weights(values: FloatValues, name: str) -> Array:
+    """Return a layer's constant weights, which must be float32."""
     data = values.constant(name)
     if data.dtype != np.float32:
         raise Unsupported(f"has weights of {data.dtype}")
@@ -125,6 +126,7 @@ def filters_of(values: FloatValues, node: FileNode) -> Array:
 
 
 def _convert_convolution(values: FloatValues, node: FileNode) -> None:
+    """Convert a convolution: dense, depthwise, or in groups of channels."""
     weights = filters_of(values, node)
     number = image_of(values, node.source)
     image = values.builder.tensors[number].shape
@@ -192,6 +194,7 @@ def _add_grouped_convolution(
 
 
 def _tensor_like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Any:
+    """Return a tensor without data, like another one but for its shape and a suffix of its name."""
     tensor = values.builder.tensors[number]
     return replace(tensor, name=f"{tensor.name}/{axis}", shape=shape, data=None)
 
@@ -211,6 +214,7 @@ def _convert_gemm(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_matmul(values: FloatValues, node: FileNode) -> None:
+    """Convert a MatMul: a dense layer if it has constant weights, or else a computed product."""
     if not any(map(values.is_constant, node.inputs)):
         _convert_computed_product(values, node)
         return

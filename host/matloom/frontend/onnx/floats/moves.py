@@ -51,6 +51,7 @@ def _channels_last_order(rank: int) -> Order:
 
 
 def _convert_reshape(values: FloatValues, node: FileNode) -> None:
+    """Convert a Reshape, Flatten, Squeeze or Unsqueeze, without a transposition if possible."""
     shape, wanted = values.shape(node.source), _target_shape(values, node)
     held = values.tensors_of(node.source)
     if node.op in ("Squeeze", "Unsqueeze"):
@@ -115,6 +116,7 @@ def _convert_expand(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_transpose(values: FloatValues, node: FileNode) -> None:
+    """Convert a Transpose by recording another order of axes; no operator is added."""
     rank = len(values.shape(node.source))
     permutation = list(node.options.get("perm", list(reversed(range(rank)))))
     for order, number in list(values.tensors_of(node.source).items()):
@@ -122,6 +124,7 @@ def _convert_transpose(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_concatenation(values: FloatValues, node: FileNode) -> None:
+    """Convert a Concat in the order of axes that its computed inputs have."""
     computed = [name for name in node.inputs if not values.is_constant(name)]
     order = values.order_of(computed)
     axis = int(node.options["axis"]) % len(order)
@@ -133,10 +136,12 @@ def _convert_concatenation(values: FloatValues, node: FileNode) -> None:
 
 
 def _options(values: FloatValues, node: FileNode) -> MoveOptions:
+    """Return the reader of a node's axes, sizes and other options."""
     return MoveOptions(node, values.shape(node.source), values.constant)
 
 
 def _convert_split(values: FloatValues, node: FileNode) -> None:
+    """Convert a Split into parts of equal or of listed sizes."""
     order = values.order_of([node.source])
     axis, sizes = _options(values, node).split()
     number = values.tensor_in_order(node.source, order)
@@ -151,6 +156,7 @@ def _convert_split(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_slice(values: FloatValues, node: FileNode) -> None:
+    """Convert a Slice in the order of axes that its input has."""
     order = values.order_of([node.source])
     attributes = _options(values, node).slice(order)
     number = values.tensor_in_order(node.source, order)
@@ -201,6 +207,7 @@ def _replace_axis(
 
 
 def _convert_pad(values: FloatValues, node: FileNode) -> None:
+    """Convert a Pad: with a constant, or with copies of the edges."""
     order, options = values.order_of([node.source]), _options(values, node)
     if options.copies_edges:
         number = values.tensor_in_order(node.source, order)
@@ -216,6 +223,7 @@ def _convert_pad(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_resize(values: FloatValues, node: FileNode) -> None:
+    """Convert a Resize: to a resize of images, an interpolation, or a step for each axis."""
     options = _options(values, node)
     try:
         kind = options.interpolation() if options.interpolates else options.resize()

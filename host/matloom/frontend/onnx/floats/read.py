@@ -126,6 +126,7 @@ class _Reader:
         return constant
 
     def _convert(self, node: FileNode, chains: Chains, indices: IndexFunctions) -> None:
+        """Fold a node, add it to a chain or a table of indices, or add its operators."""
         values = self._values
         if self._is_folded(node):
             return

@@ -1,7 +1,6 @@
 """Converts LSTM, GRU and RNN to matrix products, sums and functions, time step by time step.
 
-All steps of a direction share the weights of the recurrence; one operator multiplies the inputs of
-all steps.
+All steps share the weights of the recurrence; one operator multiplies the inputs of all steps.
 """
 
 from collections.abc import Sequence
@@ -68,6 +67,7 @@ def _directions(node: FileNode) -> tuple[bool, ...]:
 
 
 def _functions(node: FileNode, direction: int) -> list[Op]:
+    """Return the operators of the functions that one direction applies to gates and cells."""
     usual = _FUNCTIONS[node.op]
     given = [each.decode() for each in node.options.get("activations", ())]
     names = given[direction * len(usual) :][: len(usual)] or usual
@@ -102,6 +102,7 @@ def _slice_along(values: FloatValues, number: int, axis: int, begin: int, size: 
 
 
 def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
+    """Return a tensor's shape with an axis of 1 for the direction behind that of the steps."""
     steps, *rest = values.builder.tensors[number].shape
     return (steps, 1, *rest)
 
@@ -121,8 +122,7 @@ class _Cell:
     gates: int
 
     def __init__(self, values: FloatValues, node: FileNode, direction: int) -> None:
-        self._values, self._functions = values, _functions(node, direction)
-        self._node = node
+        self._values, self._node, self._functions = values, node, _functions(node, direction)
         name = next((each for each in node.outputs if each), node.op)
         self._output = self._name = f"{name}/{direction}" if direction else name
         weights, recurrent = (
@@ -135,14 +135,12 @@ class _Cell:
         self._prepare((weights, recurrent), np.split(biases.astype(np.float32), 2))
 
     def _shapes(self, weights: Array, recurrent: Array) -> None:
+        """Raise `Unsupported` unless the weights have a row for each cell of each gate."""
         if not len(weights) == len(recurrent) == self.gates * self._cells:
             raise Unsupported(f"has weights of {weights.shape} and {recurrent.shape}")
 
     def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
-        """Add the weights and biases of all steps as constants.
-
-        The sum of the two biases becomes the bias of the layer that multiplies the inputs.
-        """
+        """Add the weights (inputs', recurrent) and biases (two to be added up) as constants."""
         self._data = self._layer(weights[0], biases[0] + biases[1])
         self._recurrent = self._layer(weights[1])
 
@@ -151,6 +149,7 @@ class _Cell:
         return [self._constant(each) for each in ([weights] if bias is None else [weights, bias])]
 
     def _constant(self, data: Array) -> int:
+        """Add a float32 constant; return its tensor number."""
         return self._values.builder.constant(np.ascontiguousarray(data, np.float32))
 
     def run(
@@ -180,6 +179,7 @@ class _Cell:
         raise NotImplementedError
 
     def _product(self, number: int, layer: Sequence[int]) -> int:
+        """Add a dense layer of tensor `number`, with these weights and bias; return its output."""
         return self._add(Op.FULLY_CONNECTED, [number, *layer], _DENSE)
 
     def _sum(self, first: int, second: int | None) -> int:
@@ -187,9 +187,11 @@ class _Cell:
         return first if second is None else self._add(Op.ADD, [first, second], _NO_ACTIVATION)
 
     def _multiply(self, first: int, second: int) -> int:
+        """Add an elementwise product; return its tensor number."""
         return self._add(Op.MUL, [first, second], _NO_ACTIVATION)
 
     def _add(self, op: Op, inputs: list[int], attributes: Attributes | None = None) -> int:
+        """Add an operator of the current step; return its output's tensor number."""
         count = len(self._values.builder.tensors)
         return self._values.add(op, inputs, attributes, name=f"{self._name}/{op.lower()}_{count}")
 
@@ -202,6 +204,7 @@ class _Cell:
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
     def _apply(self, function: int, number: int) -> int:
+        """Add the function with an index in the operator's functions; return its tensor number."""
         return self._add(self._functions[function], [number])
 
     def _gate(self, gates: int, first: int, count: int = 1) -> int:
@@ -220,10 +223,7 @@ class _Rnn(_Cell):
 
 
 class _Lstm(_Cell):
-    """Conversion of LSTM, whose gates are in the order input, output, forget, cell.
-
-    The state is the output and the cell.
-    """
+    """Conversion of LSTM: gates are input, output, forget, cell; the state is output and cell."""
 
     state_inputs = (_HIDDEN, _CELL)
     gates = 4
@@ -241,13 +241,13 @@ class _Lstm(_Cell):
 class _Gru(_Cell):
     """Conversion of GRU, whose gates are in the order update, reset, hidden in the file.
 
-    A fourth gate, the complement of update, is added. The complement, 1 - f(x), is f(-x) for the
-    sigmoid, so it needs no subtraction.
+    A fourth gate, the complement 1 - f(x) of update, is added; for the sigmoid, it is f(-x).
     """
 
     gates = 3
 
     def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
+        """Add the weights and biases of four gates as constants."""
         if self._functions[0] is not Op.LOGISTIC:
             raise Unsupported("has gates of another function than Sigmoid")
         (data, again), (bias, inner) = (

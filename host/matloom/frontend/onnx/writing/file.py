@@ -154,6 +154,7 @@ class OnnxFile:
         return self.node("DequantizeLinear", operands, axis=axis)
 
     def _constant_value(self, tensor: Tensor, order: Order) -> str:
+        """Write a constant with its axes in an order, dequantised; return its name."""
         data = tensor.data
         assert data is not None
         full = data.reshape((1,) * (len(order) - data.ndim) + data.shape).transpose(order)

@@ -77,6 +77,7 @@ def _weights_and_bias(file: OnnxFile, node: Node, weights: Array, axis: int = 0)
 
 
 def _write_convolution(file: OnnxFile, node: Node) -> None:
+    """Write a convolution, dense or depthwise, as Conv."""
     attributes = node.attributes_as(Conv2D)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -103,6 +104,7 @@ def _write_convolution(file: OnnxFile, node: Node) -> None:
 
 
 def _write_transposed_convolution(file: OnnxFile, node: Node) -> None:
+    """Write a transposed convolution as ConvTranspose."""
     attributes = node.attributes_as(TransposeConv)
     weights, padding = file.graph.tensors[node.inputs[1]].data, attributes.padding
     assert weights is not None
@@ -132,6 +134,7 @@ def _write_transposed_convolution(file: OnnxFile, node: Node) -> None:
 
 
 def _write_dense(file: OnnxFile, node: Node) -> None:
+    """Write a dense layer as Gemm, between reshapes if it has more than two axes."""
     attributes = node.attributes_as(FullyConnected)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -152,6 +155,7 @@ def _write_dense(file: OnnxFile, node: Node) -> None:
 
 
 def _write_pool(file: OnnxFile, node: Node) -> None:
+    """Write a pool as MaxPool or AveragePool."""
     attributes = node.attributes_as(Pool2D)
     op = "MaxPool" if node.op is Op.MAX_POOL_2D else "AveragePool"
     output = file.node(

@@ -36,7 +36,10 @@ def _inputs_in_one_order(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
 
 
 def _elementwise_writer(op: str) -> _Writer:
+    """Return a writer of one elementwise ONNX operator, with its fused activation."""
+
     def write(file: OnnxFile, node: Node) -> None:
+        """Write one node of the graph."""
         names, order = _inputs_in_one_order(file, node)
         made = file.node(op, names)
         if isinstance(node.attributes, Arithmetic):
@@ -48,6 +51,7 @@ def _elementwise_writer(op: str) -> _Writer:
 
 
 def _write_function(file: OnnxFile, node: Node) -> None:
+    """Write a function of one value as the ONNX operators of its expression."""
     (name,), order = _inputs_in_one_order(file, node)
     kind = node.attributes_as(Function).function
     file.record_output(node.output, order, _write_expression(file, FUNCTIONS.get(kind, kind), name))
@@ -74,18 +78,21 @@ def _write_expression(file: OnnxFile, text: str, name: str) -> str:
 
 
 def _write_leaky_relu(file: OnnxFile, node: Node) -> None:
+    """Write a leaky ReLU as LeakyRelu."""
     names, order = _inputs_in_one_order(file, node)
     alpha = node.attributes_as(LeakyRelu).alpha
     file.record_output(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
 
 
 def _write_relu6(file: OnnxFile, node: Node) -> None:
+    """Write a ReLU6 as Clip."""
     names, order = _inputs_in_one_order(file, node)
     limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
     file.record_output(node.output, order, file.node("Clip", [*names, *limits]))
 
 
 def _write_product(file: OnnxFile, node: Node) -> None:
+    """Write a product of computed matrices as MatMul, after transpositions if necessary."""
     attributes, names = node.attributes_as(BatchMatmul), []
     for number, transposed in zip(node.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
         name = file.value(number)
@@ -98,6 +105,7 @@ def _write_product(file: OnnxFile, node: Node) -> None:
 
 
 def _write_softmax(file: OnnxFile, node: Node) -> None:
+    """Write a softmax or its logarithm; a factor `beta` becomes a Mul."""
     name = file.value(node.inputs[0])
     if node.op is Op.SOFTMAX and node.attributes_as(Softmax).beta != 1.0:
         beta = file.constant(np.array(node.attributes_as(Softmax).beta, np.float32), "beta")
@@ -108,6 +116,7 @@ def _write_softmax(file: OnnxFile, node: Node) -> None:
 
 
 def _write_reduction(file: OnnxFile, node: Node) -> None:
+    """Write a mean or a sum over axes."""
     attributes, shape = node.attributes_as(Reduce), file.graph.tensors[node.inputs[0]].shape
     if node.op is Op.MEAN and attributes == Reduce(axes=(1, 2), keep_dims=True):
         made = file.node("GlobalAveragePool", [file.value(node.inputs[0], FIRST)])
@@ -124,6 +133,7 @@ def _write_reduction(file: OnnxFile, node: Node) -> None:
 
 
 def _write_reshape(file: OnnxFile, node: Node) -> None:
+    """Write a Reshape, of a value in the file's order of axes."""
     source, target = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output]
     plain = kept_axes(in_file_order(len(source.shape)), source.shape)
     same = [o for o in file.names_by_order(node.inputs[0]) if kept_axes(o, source.shape) == plain]
@@ -146,18 +156,21 @@ def _write_transpose(file: OnnxFile, node: Node) -> None:
 
 
 def _write_concatenation(file: OnnxFile, node: Node) -> None:
+    """Write a concatenation as Concat, in the inputs' common order of axes."""
     names, order = _inputs_in_one_order(file, node)
     axis = order.index(node.attributes_as(Axis).axis)
     file.record_output(node.output, order, file.node("Concat", names, axis=axis))
 
 
 def _write_gather(file: OnnxFile, node: Node) -> None:
+    """Write a lookup of elements by index as Gather."""
     names, axis = [file.value(number) for number in node.inputs], node.attributes_as(Axis).axis
     rank = len(file.graph.tensors[node.output].shape)
     file.record_output(node.output, in_file_order(rank), file.node("Gather", names, axis=axis))
 
 
 def _write_split(file: OnnxFile, node: Node) -> None:
+    """Write a split as one Slice for each part."""
     attributes, (names, order) = node.attributes_as(Split), _inputs_in_one_order(file, node)
     axis, begin = order.index(attributes.axis), 0
     for number, size in zip(node.outputs, attributes.sizes, strict=True):
@@ -178,6 +191,7 @@ def _add_slice(
 
 
 def _write_slice(file: OnnxFile, node: Node) -> None:
+    """Write a slice as Slice, and a Reshape if it drops axes."""
     attributes, name = node.attributes_as(Slice), file.value(node.inputs[0])
     axes = list(zip(attributes.begin, attributes.size, attributes.step, strict=True))
     # An end before the first element needs a very small number.
@@ -193,6 +207,7 @@ def _write_slice(file: OnnxFile, node: Node) -> None:
 
 
 def _write_pad(file: OnnxFile, node: Node) -> None:
+    """Write a padding with a constant, which is dequantised, as Pad."""
     attributes, (names, order) = node.attributes_as(Pad), _inputs_in_one_order(file, node)
     tensor, value = file.graph.tensors[node.output], attributes.value or 0.0
     if attributes.value is not None and tensor.quantisation is not None:
@@ -206,6 +221,7 @@ def _write_pad(file: OnnxFile, node: Node) -> None:
 
 
 def _write_resize(file: OnnxFile, node: Node) -> None:
+    """Write a resize to the nearest element as Resize."""
     attributes, tensor = node.attributes_as(Resize), file.graph.tensors[node.inputs[0]]
     if attributes.align_corners or attributes.half_pixel_centers:
         raise ValueError(f"{node} has a grid that needs a .tflite file")

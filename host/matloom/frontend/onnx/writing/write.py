@@ -53,6 +53,7 @@ def write_onnx(graph: Graph) -> bytes:
 
 
 def _value_info(tensor: Tensor) -> Any:
+    """Return the declaration of an input or output; quantised tensors are float32 there."""
     import onnx
 
     shape = list(tensor.shape)
