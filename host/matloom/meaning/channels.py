@@ -19,11 +19,6 @@ _ELEMENTWISE = (
 _MAX_STARTS = 8
 
 
-def is_constant(table: Integers) -> bool:
-    """Return whether a table (channels, 256) has the same result for every byte and channel."""
-    return bool((table == table.flat[0]).all())
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChannelTables:
     """Tensors that are functions of other tensors, byte by byte and channel by channel.
@@ -35,14 +30,11 @@ class ChannelTables:
     functions:
         For each tensor, the tensors that it is a function of, each with the table of the function:
         int8 values (channels, 256).
-    constant_tables:
-        Whether constant functions may be lookups.
     """
 
     graph: Graph
     config: Config
     image: bytes
-    constant_tables: bool = True
     functions: dict[int, list[tuple[int, Integers]]] = field(default_factory=dict)
 
     def lookup(self, node: Node) -> tuple[int, Integers] | None:
@@ -100,9 +92,13 @@ class ChannelTables:
         return np.ascontiguousarray(results.T).astype(np.int64)
 
     def _is_stored(self, table: Integers) -> bool:
-        """Return whether the program's image contains the tables of all blocks of channels."""
+        """Return whether the program's image contains the tables of all blocks of channels.
+
+        The tables of a function that is the same for all channels are not in the image; if it is
+        constant, another constant may have the same bytes.
+        """
         columns, channels = self.config.columns, len(table)
-        if is_constant(table) and not self.constant_tables:
+        if (table == table[0]).all():
             return False
         if channels % columns and columns % channels:
             return False

@@ -240,6 +240,8 @@ class _Check:
             return True
         if len(found) < len(wanted):
             raise MeaningError(f"output {binding.name!r} must lie within its region")
+        if not self.explains:
+            raise MeaningError(f"output {binding.name!r} holds other bytes", binding.name)
         at = int(np.argmax(found != wanted))
         places = Places(self.graph, self.names, self.expected)
         wrong = int((found != wanted).sum())

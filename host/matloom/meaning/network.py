@@ -3,7 +3,6 @@
 Probes are numbers that stand for unknown bytes.
 """
 
-import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.meaning import elementwise, float_layers, layers, moves
-from matloom.meaning.channels import ChannelTables, is_constant
+from matloom.meaning.channels import ChannelTables
 from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.terms import Integers, fresh_probes, split_words
 
@@ -77,8 +76,6 @@ class Expected:
         Reasons why nodes have no definition, by `Node.index`.
     joined:
         Whether any lookup was fused with the lookup whose result it reads.
-    constant_tables:
-        Whether any constant function was taken for a lookup.
     """
 
     bytes_of: dict[int, Integers | None] = field(default_factory=dict)
@@ -86,7 +83,6 @@ class Expected:
     nodes: list[Node] = field(default_factory=list)
     missing: dict[int, str] = field(default_factory=dict)
     joined: bool = False
-    constant_tables: bool = False
 
 
 def readings(
@@ -94,17 +90,13 @@ def readings(
 ) -> Iterator[Expected]:
     """Yield the expected contents of all tensors, in each way that a program may compute them.
 
-    The likeliest comes first. A program may perform two lookups that one fused table could replace,
-    and what looks like the table of a constant function may be another constant of its image.
+    The likeliest comes first: a program may also perform two lookups that one fused table could
+    replace.
     """
     first = _expected_bytes(graph, config, on_host, image=image)
     yield first
-    joins = (True, False) if first.joined else (True,)
-    tables = (True, False) if first.constant_tables else (True,)
-    for fused, constant in list(itertools.product(joins, tables))[1:]:
-        yield _expected_bytes(
-            graph, config, on_host, joins=fused, image=image, constant_tables=constant
-        )
+    if first.joined:
+        yield _expected_bytes(graph, config, on_host, joins=False, image=image)
 
 
 def _expected_bytes(
@@ -114,7 +106,6 @@ def _expected_bytes(
     *,
     joins: bool = True,
     image: bytes = b"",
-    constant_tables: bool = True,
 ) -> Expected:
     """Return the expected contents of all tensors of a network.
 
@@ -128,13 +119,8 @@ def _expected_bytes(
         Whether to fuse two lookups if only the second reads the result of the first.
     image:
         The program's image, which contains the tables of lookups that differ by channel.
-    constant_tables:
-        Whether a constant function is taken for a lookup if the image contains its tables, which
-        may also be another constant.
     """
-    channels = ChannelTables(
-        graph=graph, config=config, image=image, constant_tables=constant_tables
-    )
+    channels = ChannelTables(graph=graph, config=config, image=image)
     network = _Network(graph=graph, config=config, joins=joins, channels=channels)
     known = network.expected.bytes_of
     for number, tensor in graph.tensors.items():
@@ -189,7 +175,6 @@ class _Network:
         if lookup is not None:
             source, table = lookup
             known = self.expected.bytes_of[source]
-            self.expected.constant_tables |= is_constant(table)
             return [None] if known is None else [self.channels.result(table, known)]
         input_bytes = [self.expected.bytes_of[number] for number in node.inputs]
         raw = tuple(item for item in input_bytes if item is not None)

@@ -119,14 +119,35 @@ class TwoPartWeights:
 
     def _used_steps(self, blocks: slice, steps: slice) -> list[range]:
         """Return `used_steps` of each block of a range."""
-        used = self._used_tiles[blocks, steps]
-        return [self._whole(np.flatnonzero(row), steps) for row in used]
+        following, preceding = self._used_neighbours
+        return [
+            self._whole(following[block][steps.start], preceding[block][steps.stop], steps)
+            for block in range(blocks.start, blocks.stop)
+        ]
 
-    def _whole(self, used: Array, steps: slice) -> range:
-        """Return the shortest range of steps with all of `used` that a single EXEC can run."""
-        if not used.size:
+    @cached_property
+    def _used_neighbours(self) -> tuple[list[list[int]], list[list[int]]]:
+        """For each block and step: the first used step from there on, and the last one before.
+
+        They are the number of steps, and -1, where no used step follows or precedes.
+        """
+        blocks, steps = self._used_tiles.shape
+        following, preceding = np.full((blocks, steps + 1), steps), np.full((blocks, steps + 1), -1)
+        for step in range(steps):
+            used = self._used_tiles[:, step]
+            preceding[:, step + 1] = np.where(used, step, preceding[:, step])
+        for step in reversed(range(steps)):
+            used = self._used_tiles[:, step]
+            following[:, step] = np.where(used, step, following[:, step + 1])
+        return following.tolist(), preceding.tolist()
+
+    def _whole(self, first: int, last: int, steps: slice) -> range:
+        """Return the shortest range of steps from `first` to `last` that a single EXEC can run.
+
+        Both are used steps; the range is empty if there are none within `steps`.
+        """
+        if first >= steps.stop:
             return range(0)
-        first, last = steps.start + int(used[0]), steps.start + int(used[-1])
         if first // self.column_steps == last // self.column_steps:
             return range(first, last + 1)
         one_row = first // self.row_steps == last // self.row_steps
