@@ -35,7 +35,7 @@ from matloom.schedule.clear_gains import (
 )
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import emit_with_separate_banks, evaluate, fitting_plan
+from matloom.schedule.pipeline import emit_plan, emit_with_separate_banks, evaluate, fitting_plan
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.residency import MapFunction, Residency
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
@@ -120,6 +120,12 @@ class _Decisions:
             options=self.options, may_pin=self.may_pin, cache=self.cache, tried=self.tried
         )
 
+    @property
+    def _has_fixed_choices(self) -> bool:
+        """Whether the first choices are random, plain or made without effort, so not searched."""
+        options = self.options
+        return options.tiling_seed is not None or options.plain or not options.effort
+
     def best_schedule(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule that the decisions lead to, or why none fits."""
         best, options = self._best_start(segment), self.options
@@ -131,7 +137,7 @@ class _Decisions:
             if isinstance(plan, DoesNotFit):
                 return plan
             plan = self._clear_gains.apply(segment, params, plan)
-            known = emit_with_separate_banks(segment, plan, self.cache)
+            known = self._emit(segment, plan)
         if options.tiling_seed is None and options.effort:
             known = self._faster(
                 "maps apart", known, try_separate_results(params, known, self.cache)
@@ -173,10 +179,10 @@ class _Decisions:
         Return also their schedule, None if the whole segment was not scheduled for the comparison.
         """
         options = self.options
-        if options.tiling_seed is not None or options.plain or not options.effort:
+        if self._has_fixed_choices:
             return self._first_params(segment, Candidate()), None
         tried = candidates(segment, effort=options.effort)
-        if len(tried) == 1 and self._takes_long(segment, tried[0]):
+        if len(tried) == 1:
             return self._first_params(segment, tried[0]), None
         whole = options.effort > 1 or is_large(segment)
         start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
@@ -194,14 +200,17 @@ class _Decisions:
         assert isinstance(chosen, Scheduled)
         return self._first_params(segment, tried[best]), chosen if start is segment else None
 
-    def _takes_long(self, segment: Segment, start: Candidate) -> bool:
-        """Return whether the plan for `start` is so long that instructions are emitted only once.
+    def _emit(self, segment: Segment, plan: Plan) -> Scheduled:
+        """Return the schedule of the first plan for a whole segment.
 
-        Shorter plans are emitted twice, with and without buffers in separate banks, to compare
-        them.
+        Unless other starts are emitted for a comparison, all but very long plans are emitted with
+        and without buffers in separate banks, to compare them at the end.
         """
-        plan = fitting_plan(segment, self._first_params(segment, start), self.cache)
-        return isinstance(plan, Plan) and len(plan.slots) > tuning.VERY_LONG_SLOTS
+        searched = not self._has_fixed_choices
+        only_start = searched and len(candidates(segment, effort=self.options.effort)) == 1
+        if only_start and len(plan.slots) <= tuning.VERY_LONG_SLOTS:
+            return emit_plan(segment, plan, self.cache)
+        return emit_with_separate_banks(segment, plan, self.cache)
 
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return a schedule whose tiles share strips of rows of spilled tensors, if it is faster.
