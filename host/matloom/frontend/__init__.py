@@ -2,9 +2,11 @@
 
 from matloom.frontend.readers import (
     declaration,
+    float_value_names,
     load,
     load_complete,
     load_floats,
+    load_with_inner_values,
     loop,
     macs,
     reshape,
@@ -13,9 +15,11 @@ from matloom.frontend.readers import (
 
 __all__ = [
     "declaration",
+    "float_value_names",
     "load",
     "load_complete",
     "load_floats",
+    "load_with_inner_values",
     "loop",
     "macs",
     "reshape",

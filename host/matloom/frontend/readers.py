@@ -10,6 +10,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.loops import LoopParts
 from matloom.frontend.onnx.arithmetic import onnx_macs
 from matloom.frontend.onnx.declaration import read_onnx_declaration
+from matloom.frontend.onnx.inner_values import float_names, observe_values
 from matloom.frontend.onnx.loops import onnx_loop
 from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resize_onnx
 from matloom.frontend.onnx.recognise import is_onnx
@@ -22,7 +23,7 @@ from matloom.frontend.tflite.loops import tflite_loop
 from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshape_tflite
 from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
-from matloom.ir.graph import Graph
+from matloom.ir.graph import Graph, Op
 
 #: A path, bytes, or a torch.export program, whose class needs torch.
 Source = str | Path | bytes | Any
@@ -149,6 +150,35 @@ def load_floats(source: Source) -> Graph:
     reader, file = _open(source)
     floats = floats_of_onnx(file) if reader is ONNX else None
     return reader.graph(file, False) if floats is None else floats
+
+
+def load_with_inner_values(
+    source: Source, shapes: Shapes | None = None
+) -> tuple[Graph, dict[str, str]]:
+    """Return a graph like `load`, but with the values inside a float ONNX network as outputs.
+
+    Otherwise ONNX Runtime would run such a network as one operator. The values follow the network's
+    own outputs, under their names in the file. The dictionary maps those that only a Relu or Clip
+    reads to the name of its result. It is empty for all other networks.
+    """
+    sizes = check_sizes(shapes, None)
+    reader, file = _open(source)
+    if any(sizes):
+        file = replace(file, content=reader.reshape(file, *sizes, False))
+    graph = reader.graph(file, False)
+    if reader is not ONNX or [node.op for node in graph.nodes] != [Op.REFERENCE]:
+        return graph, {}
+    content, clipped = observe_values(file)
+    return reader.graph(replace(file, content=content), False), clipped
+
+
+def float_value_names(source: Source) -> dict[str, str]:
+    """Return the name of the float value that each quantised value of an ONNX file stands for.
+
+    The result is empty for other formats, in which quantised tensors keep their names.
+    """
+    reader, file = _open(source)
+    return float_names(file) if reader is ONNX else {}
 
 
 def reshape(

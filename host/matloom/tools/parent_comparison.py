@@ -14,6 +14,7 @@ from matloom.kernels.interpreter import initial_state, interpret, next_state
 from matloom.printable import printable
 from matloom.terminal.tables import count_text
 from matloom.tools.compare import random_inputs
+from matloom.tools.counterparts import Counterpart, Pairing
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, operator_name, real_numbers
 from matloom.tools.samples import graph_samples
 
@@ -25,8 +26,7 @@ class Agreement:
     Members
     -------
     layers:
-        Errors of tensors that have a counterpart of the same shape in the parent, matched by name;
-        outputs are matched by position.
+        Errors of tensors that have a counterpart in the parent, as `Pairing` finds them.
     unmatched:
         Names of the operators' first outputs that have no counterpart.
     """
@@ -88,8 +88,10 @@ def compare_with_parent(
         The networks have different inputs, or no tensor in common.
     """
     graph = frontend.load(path)
-    other = frontend.load(parent, _open_shapes(parent, graph))
-    pairs = _matching_tensors(graph, other)
+    other, clipped = frontend.load_with_inner_values(parent, _open_shapes(parent, graph))
+    names = frontend.float_value_names(path)
+    pairing = Pairing(graph=graph, other=other, float_names=names, clipped=clipped)
+    pairs = _matching_tensors(pairing)
     layers = {
         number: OperatorErrors(operator=operator_name(node), tensor=graph.tensors[number].name)
         for node in graph.nodes
@@ -104,17 +106,16 @@ def compare_with_parent(
         wanted = interpret(other, {**states[1], **theirs}, keep=True)
         states = next_state(graph, found), next_state(other, wanted)
         for number, twin in pairs.items():
-            expected = real_numbers(other.tensors[twin], wanted[twin])
+            expected = real_numbers(other.tensors[twin.number], wanted[twin.number])
+            expected = twin.reordered(expected)
             actual = real_numbers(graph.tensors[number], found[number])
             layers[number] = layers[number].with_more(expected != actual, expected, actual)
-    names = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
-    matched = {layer.tensor for layer in layers.values()}
     return Agreement(
         network=graph.name,
         parent=other.name,
         samples=done,
         layers=tuple(layers.values()),
-        unmatched=tuple(name for name in names if name not in matched),
+        unmatched=pairing.unmatched(pairs),
     )
 
 
@@ -125,48 +126,22 @@ def _open_shapes(parent: str | Path, graph: Graph) -> dict[str, tuple[int, ...]]
     return {name: shapes[name] for name in undetermined if name in shapes}
 
 
-def _matching_tensors(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return `_tensor_pairs`; raise UserError for different input shapes, or without a pair."""
+def _matching_tensors(pairing: Pairing) -> dict[int, Counterpart]:
+    """Return the counterparts; raise UserError for different input shapes, or without any."""
+    graph, other = pairing.graph, pairing.other
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:
         raise UserError(
             f"both networks must have inputs of one shape, not {shapes[0]} and {shapes[1]}",
             hint="--against needs the network from which NET was made",
         )
-    pairs = _tensor_pairs(graph, other)
+    pairs = pairing.counterparts()
     if not pairs:
         raise UserError(
             f"{graph.name} and {other.name} have no tensor of the same name and shape",
             hint="--against needs the network from which NET was made",
         )
     return pairs
-
-
-def _tensor_pairs(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return the tensor number in `other` of each tensor of `graph` that has a counterpart.
-
-    A counterpart has the same shape and name, or the same short name if no other tensor does.
-    Outputs are matched by position.
-    """
-    found = {}
-    for key in (lambda name: name, short_name):
-        twins: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-        for node in other.nodes:
-            for number in node.outputs:
-                tensor = other.tensors[number]
-                twins.setdefault((key(tensor.name), tensor.shape), []).append(number)
-        for node in graph.nodes:
-            for number in node.outputs:
-                tensor = graph.tensors[number]
-                near = twins.get((key(tensor.name), tensor.shape), [])
-                if number not in found and len(near) == 1:
-                    found[number] = near[0]
-    found |= {
-        number: twin
-        for number, twin in zip(graph.outputs, other.outputs, strict=False)
-        if graph.tensors[number].shape == other.tensors[twin].shape
-    }
-    return {number: twin for number, twin in found.items() if graph.tensors[number].data is None}
 
 
 def _inputs(

@@ -106,8 +106,20 @@ class OnnxFile:
         return held[order]
 
     def record_output(self, number: int, order: Order, name: str) -> None:
-        """Record the output `name` of an operator as the value of a tensor, after `requantise`."""
-        self.names_by_order(number)[order] = self.requantise(self.graph.tensors[number], name)
+        """Record the output `name` of an operator as the value of a tensor, after `requantise`.
+
+        The operator that was added last gives the value the name of the tensor.
+        """
+        tensor = self.graph.tensors[number]
+        if self.nodes and list(self.nodes[-1].output) == [name] and not self._is_recorded(name):
+            # The network's output itself comes after DequantizeLinear.
+            suffix = "_QuantizeLinear_Input" if tensor.name in self._ends else ""
+            name = self.nodes[-1].output[0] = self.unique(tensor.name + suffix)
+        self.names_by_order(number)[order] = self.requantise(tensor, name)
+
+    def _is_recorded(self, name: str) -> bool:
+        """Return whether a value is that of a tensor already."""
+        return any(name in held.values() for held in self._names.values())
 
     def requantise(self, tensor: Tensor, name: str) -> str:
         """Add QuantizeLinear and DequantizeLinear after a value; return the name of the result.
@@ -122,8 +134,9 @@ class OnnxFile:
         if tensor.quantisation is None:
             return name
         scale = self._scale(tensor)
-        integers = self.node("QuantizeLinear", [name, *scale])
-        return self.node("DequantizeLinear", [integers, *scale])
+        integers = self.node("QuantizeLinear", [name, *scale], self.unique(f"{name}_quantized"))
+        real = self.unique(f"{name}_dequantized")
+        return self.node("DequantizeLinear", [integers, *scale], real)
 
     def _scale(self, tensor: Tensor) -> list[str]:
         """Add the scale and the zero point of a tensor as uint8; return the names of both."""
