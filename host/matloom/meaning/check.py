@@ -244,10 +244,9 @@ class _Check:
             raise MeaningError(f"output {binding.name!r} holds other bytes", binding.name)
         at = int(np.argmax(found != wanted))
         places = Places(self.graph, self.names, self.expected)
-        wrong = int((found != wanted).sum())
         raise MeaningError(
             f"byte {at} of output {binding.name!r} holds {places.describe(int(found[at]))} "
-            f"({wrong} of {len(wanted)} bytes are wrong)",
+            f"({int((found != wanted).sum())} of {len(wanted)} bytes are wrong)",
             binding.name,
         )
 
@@ -260,9 +259,8 @@ class _Check:
         found: list[tuple[str, str]] = []
 
         def watch(number: int, instruction: Instruction) -> None:
-            if found or instruction.opcode is not Opcode.POST or state.written is None:
-                return
-            if instruction.rounding == Rounding.FLOAT:
+            floats = instruction.values.get("rounding") == Rounding.FLOAT
+            if instruction.opcode is not Opcode.POST or floats or found or state.written is None:
                 return
             written = state.written.reshape(-1)
             if instruction.words:

@@ -28,8 +28,8 @@ class Counterpart:
     number: int
     axes: tuple[int, ...]
 
-    def reordered(self, array: Array) -> Array:
-        """Return the contents of the counterpart with the axes of the tensor."""
+    def reorder(self, array: Array) -> Array:
+        """Return the contents of the counterpart with its axes in the order of the tensor's."""
         return array.transpose(self.axes)
 
 
@@ -56,12 +56,12 @@ class Pairing:
 
     def counterparts(self) -> dict[int, Counterpart]:
         """Return the counterpart of each computed tensor that has one, by tensor number."""
-        computed = list(_computed(self.graph))
+        computed = list(_computed_tensors(self.graph))
         found: dict[int, Counterpart] = {}
         paired: set[int] = set()
         for key in (str, short_name):
             twins: dict[str, list[int]] = {}
-            for number in _computed(self.other):
+            for number in _computed_tensors(self.other):
                 twins.setdefault(key(self.other.tensors[number].name), []).append(number)
             for number in computed:
                 name = key(self.name_of(number))
@@ -81,7 +81,7 @@ class Pairing:
                 found[number] = pair
         return {number: found[number] for number in computed if number in found}
 
-    def unmatched(self, found: Mapping[int, Counterpart]) -> tuple[str, ...]:
+    def missing_names(self, found: Mapping[int, Counterpart]) -> tuple[str, ...]:
         """Return the names of operators' first outputs without any counterpart in `found`."""
         graph, outside = self.graph, {self.other.tensors[at].name for at in self.other.inputs}
         matched = {self.name_of(number) for number in found} | outside
@@ -99,7 +99,7 @@ class Pairing:
         """
         name = self._float_name(number)
         tensor, clipped = self.graph.tensors[number], self.clipped.get(name)
-        if clipped is None or clipped in map(self._float_name, _computed(self.graph)):
+        if clipped is None or clipped in map(self._float_name, _computed_tensors(self.graph)):
             return name
         return clipped if _is_never_negative(tensor) else name
 
@@ -130,9 +130,11 @@ class Pairing:
 
         If all axes of a tensor have one length, the others decide on its order.
         """
-        others = {self.other.tensors[n].name: self.other.tensors[n] for n in _computed(self.other)}
+        others = {
+            self.other.tensors[n].name: self.other.tensors[n] for n in _computed_tensors(self.other)
+        }
         votes = Counter[bool]()
-        for number in _computed(self.graph):
+        for number in _computed_tensors(self.graph):
             tensor, other = self.graph.tensors[number], others.get(self.name_of(number))
             orders = [] if other is None else _fitting_orders(other, tensor)
             if other is not None and len(orders) == 1 and len(other.shape) > MATRIX_RANK:
@@ -161,7 +163,7 @@ def _fits(other: Tensor, axes: tuple[int, ...], tensor: Tensor) -> bool:
     return tuple(other.shape[axis] for axis in axes) == tensor.shape
 
 
-def _computed(graph: Graph) -> Iterable[int]:
+def _computed_tensors(graph: Graph) -> Iterable[int]:
     """Return the numbers of the tensors that a network computes, in order."""
     outputs = (number for node in graph.nodes for number in node.outputs)
     return (number for number in outputs if graph.tensors[number].data is None)

@@ -107,7 +107,7 @@ def compare_with_parent(
         states = next_state(graph, found), next_state(other, wanted)
         for number, twin in pairs.items():
             expected = real_numbers(other.tensors[twin.number], wanted[twin.number])
-            expected = twin.reordered(expected)
+            expected = twin.reorder(expected)
             actual = real_numbers(graph.tensors[number], found[number])
             layers[number] = layers[number].with_more(expected != actual, expected, actual)
     return Agreement(
@@ -115,7 +115,7 @@ def compare_with_parent(
         parent=other.name,
         samples=done,
         layers=tuple(layers.values()),
-        unmatched=pairing.unmatched(pairs),
+        unmatched=pairing.missing_names(pairs),
     )
 
 
