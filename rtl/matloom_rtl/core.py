@@ -55,6 +55,7 @@ class Core(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: control, units and memories, each with a reset register of its own."""
         m = Module()
         config = self._config
         control = Control(config)
@@ -63,6 +64,7 @@ class Core(wiring.Component):
         m.d.comb += self.irq.eq(control.irq)
 
         def unit(name, component):
+            """Add a component as submodule `name`, with a reset register of its own; return it."""
             reset = near_reset(m, self.reset | control.core_reset_next, name)
             m.submodules[name] = ResetInserter(reset)(component)
             return component

@@ -20,6 +20,7 @@ def memory_ports(config: Config) -> dict:
 
 
 def _address_ports(channel: str) -> dict:
+    """Return the ports of an AXI address channel, `aw` or `ar`, by name."""
     return {
         f"m_axi_{channel}id": Out(1),
         f"m_axi_{channel}addr": Out(32),
@@ -36,6 +37,7 @@ def _address_ports(channel: str) -> dict:
 
 
 def _data_ports(config: Config) -> dict:
+    """Return the ports of AXI's write data, write response and read data channels, by name."""
     return {
         "m_axi_wdata": Out(config.bus_bits),
         "m_axi_wstrb": Out(config.bus_bytes),
@@ -85,6 +87,7 @@ def _connect_address(m: Module, top, config: Config, channel: str, bus):
     """Connect an AXI address channel to the flat signals of the top module."""
 
     def port(name):
+        """Return the top module's port for a signal of this channel, such as ``valid``."""
         return getattr(top, f"m_axi_{channel}{name}")
 
     m.d.comb += [

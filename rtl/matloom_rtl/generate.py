@@ -56,6 +56,7 @@ class Chip:
 
 
 def _version(package: str) -> str:
+    """Return the version of an installed Python package; "unknown" if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -92,6 +93,7 @@ def generate_soc(config: Config, settings: SocSettings) -> Chip:
 
 
 def _chip(config: Config, top, name: str) -> Chip:
+    """Return the chip with the top-level component `top`, whose Verilog module is called `name`."""
     text, units = to_verilog(top, name)
     ports = ports_of(text, name)
     sidecar = {

@@ -60,12 +60,16 @@ class _UnitSimulator:
             self._simulator.add_testbench(self._caller(place), background=place >= benches)
 
     def _caller(self, place: int):
+        """Return a coroutine function that runs the bench at index `place` of the current run."""
+
         async def call(ctx):
+            """Run the bench that has this index in the current run."""
             await self._benches[place](ctx)
 
         return call
 
     def run(self, benches: list) -> None:
+        """Simulate the testbenches `benches` together, from power-up until all have returned."""
         self._benches = benches
         if self._begun:
             self._simulator.reset()
@@ -113,7 +117,10 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     elapsed = 0
 
     def watch(bench):
+        """Return `bench` wrapped so that it is listed in `running` until it returns."""
+
         async def run(ctx):
+            """Run the bench; `running` maps it to its coroutine meanwhile."""
             running[bench] = bench(ctx)
             await running[bench]
             del running[bench]
@@ -121,6 +128,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
         return run
 
     async def clock(ctx):
+        """Count cycles in `elapsed`; raise AssertionError if benches run for more than `cycles`."""
         nonlocal elapsed
         while elapsed < cycles:
             await ctx.tick()

@@ -12,6 +12,7 @@ __all__ = ["Top"]
 
 
 def _axil_ports() -> dict:
+    """Return the ports of the AXI4-Lite register interface, by name."""
     return {
         "s_axil_awaddr": In(12),
         "s_axil_awprot": In(3),
@@ -62,6 +63,7 @@ class Top(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: clock domain, core, and the connections of the flat ports."""
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
         m.submodules.core = core = Core(self._config)
@@ -75,6 +77,7 @@ class Top(wiring.Component):
         return m
 
     def _connect_registers(self, m: Module, bus):
+        """Connect the top module's AXI4-Lite ports to the core's register bus."""
         m.d.comb += [
             bus.aw.payload.eq(self.s_axil_awaddr),
             bus.aw.valid.eq(self.s_axil_awvalid),

@@ -24,10 +24,12 @@ def annotate(text: str, top: str, config: Config, ports: list[dict], units: dict
 
 
 def _comment(lines: list[str]) -> list[str]:
+    """Return lines of text as Verilog comments."""
     return [f"// {line}".rstrip() for line in lines]
 
 
 def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
+    """Return the lines of the file's header: configuration, ports, instantiation template."""
     settings = " ".join(f"{name}={value}" for name, value in config.as_dict().items())
     names = [port["name"] for _doc, members, _attributes in _groups(ports) for port in members]
     return [
@@ -97,6 +99,7 @@ def _describe(text: str, units: dict[str, type]) -> str:
     """
 
     def describe_match(match: re.Match) -> str:
+        """Return the match, preceded by a comment if `units` has the module's class."""
         unit = units.get(match[1])
         return f"// {inspect.getdoc(unit).splitlines()[0]}\n{match[0]}" if unit else match[0]
 

@@ -45,6 +45,7 @@ class FloatAdd(wiring.Component):
     o: Out(FP32_LAYOUT)
 
     def elaborate(self, platform):
+        """Return the module: a pipeline that orders, aligns, adds, normalises and rounds."""
         m = Module()
         larger, smaller, distance, flags = self._order(m)
         total, marker, exponent = self._align(m, larger, smaller, distance, flags.subtract)

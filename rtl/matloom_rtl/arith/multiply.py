@@ -50,6 +50,7 @@ class FloatMultiply(wiring.Component):
         return 5 if any(_leaves_range(name) for name in formats) else 2
 
     def elaborate(self, platform):
+        """Return the module: a pipeline that multiplies, denormalises if necessary, and rounds."""
         m = Module()
         a, b = self.a, self.b
         product = Signal(22, reset_less=True)

@@ -49,6 +49,7 @@ class Narrow(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a pipeline that shifts to the last bit of the format, and rounds."""
         m = Module()
         formats = [self.format]
         for stage in range(1, self.LATENCY):

@@ -53,6 +53,7 @@ class Unpack(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: it decodes each format, and normalises subnormals."""
         m = Module()
         sign = Signal(reset_less=True)
         tiny = Signal(reset_less=True)

@@ -41,6 +41,7 @@ class Widen(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: an `Unpack`, and a register for the fields of the fp32 number."""
         m = Module()
         m.submodules.unpack = unpack = Unpack(self._formats)
         m.d.comb += [unpack.bits.eq(self.bits), unpack.format.eq(self.format)]

@@ -91,6 +91,7 @@ class Accumulators(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: both banks of memory, and the arbitration of their accesses."""
         m = Module()
         self.memories = []
         bits, self._wrong = (self._bank_entries - 1).bit_length(), []
@@ -271,6 +272,7 @@ class Accumulators(wiring.Component):
         m.d.comb += self.read.data.eq(Mux(bank, words[1], words[0]))
 
     def _request_layout(self, address_bits: int) -> data.StructLayout:
+        """Return the layout of a request to a bank: flags of the operation, and an address."""
         return data.StructLayout(
             {
                 **dict.fromkeys(("sum", "update", "read", "replace", "maximum"), 1),

@@ -115,13 +115,16 @@ class Array(wiring.Component):
 
     @property
     def _own_latency(self) -> int:
+        """Cycles from a vector to the integer sums of all columns."""
         return 1 + self._cells.latency + self._last_group
 
     @property
     def _last_group(self) -> int:
+        """Index of the last broadcast group; groups receive a vector one cycle after another."""
         return self._config.columns // self._config.broadcast_group - 1
 
     def elaborate(self, platform):
+        """Return the module: the registers and arithmetic of all columns, by broadcast group."""
         m = Module()
         config, cells = self._config, self._cells
         valid, switch = self.valid, self.switch

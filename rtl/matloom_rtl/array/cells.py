@@ -56,6 +56,7 @@ def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
 
 
 def _is_any(mode: Value, names: tuple[str, ...]) -> Value:
+    """Return whether `mode`, an index into `MAC_MODES`, is that of any of these names."""
     return Cat(mode == MAC_MODES.index(name) for name in names).any()
 
 

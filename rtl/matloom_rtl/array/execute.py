@@ -127,6 +127,7 @@ class Execute(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: walk over the input, weight loader, array, and their connections."""
         m = Module()
         m.submodules.walk = walk = Walk(self._config)
         m.submodules.loader = loader = Loader(self._config)

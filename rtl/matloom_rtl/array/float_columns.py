@@ -61,6 +61,7 @@ class FloatColumns(wiring.Component):
         return product + levels * FloatAdd.LATENCY + config.columns // config.broadcast_group - 1
 
     def elaborate(self, platform):
+        """Return the module: decoders of vectors and weights, multipliers, and adder trees."""
         m = Module()
         config = self._config
         vector = [

@@ -83,6 +83,7 @@ class Loader(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a queue of commands, the requests of their rows, and the delivery."""
         m = Module()
         config, read = self._config, self.read
         end = Signal()
@@ -122,6 +123,7 @@ class Loader(wiring.Component):
         return m
 
     def _request_layout(self) -> data.StructLayout:
+        """Return the layout of the request for a row of weights: address, banks, number format."""
         config = self._config
         return data.StructLayout(
             {

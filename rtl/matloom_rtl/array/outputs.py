@@ -77,6 +77,7 @@ class Outputs(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: one stage for lines, one for the grid of outputs, one for entries."""
         m = Module()
         second, third = (
             Signal(self._grid_layout, name=name, reset_less=True) for name in ("second", "third")
@@ -163,7 +164,7 @@ def _count(m: Module, name: str, enable, restart, penultimate):
 
 
 def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
-    """Return whether the current position along an axis has outputs.
+    """Return whether the current position along an axis (x or y, in `name`) has outputs.
 
     `move` advances to the next position. `restart`: the current position is the first. From there
     on, every ``skip + 1``-th position has outputs, until there were `outputs` of them.

@@ -14,6 +14,7 @@ _LEVEL = 4
 
 
 def _slices(value: Value, bits: int) -> list[Value]:
+    """Return a value as a list of parts of `bits` bits each, lowest first."""
     return [value[low : low + bits] for low in range(0, len(value), bits)]
 
 

@@ -218,6 +218,7 @@ class Walk(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the loop counters, and the pipeline that computes addresses."""
         m = Module()
         advance = Signal()
         m.d.comb += advance.eq(self.room)
@@ -318,7 +319,7 @@ class Walk(wiring.Component):
                         nearly[name].eq(left[name] == 2),
                     ]
             carry = carry & at_last[name]
-        ends = self._ends(names, incoming, single, nearly, at_last, reload)
+        ends = self._next_vector_ends(names, incoming, single, nearly, at_last, reload)
         final = Signal()
         with m.If(moving):
             m.d.sync += [final.eq(ends["oc_blocks"]), step_end.eq(ends["height"])]
@@ -358,8 +359,8 @@ class Walk(wiring.Component):
             final=final,
         )
 
-    def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
-        """Return two flags of the next vector, by loop: it ends ``oc_blocks``, it ends ``height``.
+    def _next_vector_ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
+        """Return, by name, whether the next vector ends loop ``oc_blocks``, and whether ``height``.
 
         A vector ends a loop if that loop and all loops inside it are in their last pass. So either
         these loops have one pass each, or the current vector is in the last pass but one of one of
@@ -390,6 +391,7 @@ class Walk(wiring.Component):
         return ends
 
     def _addresses(self, m: Module, command, incoming, fixed, advance, busy, step):
+        """Compute attributes and address of each vector; `step` is the state of the loops."""
         byte, row = self._positions(m, command, incoming, step)
         first_step, step_start, start = self._starts(m, step)
 

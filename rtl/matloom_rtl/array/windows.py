@@ -112,6 +112,7 @@ class Windows(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a register for each row of the window, and the line memory."""
         m = Module()
         slide, rows = self.slide, self._config.window_rows
         # Padding, or the row's own byte: the same for all columns, so it is selected once.

@@ -168,6 +168,7 @@ _INSTANCES = {"ecp5": _ecp5, "gowin": _gowin, "xilinx": _xilinx}
 
 
 def _megahertz(hz) -> str:
+    """Return a frequency, given in Hz, as decimal text in MHz."""
     return f"{float(hz) / 1e6:.6f}".rstrip("0").rstrip(".")
 
 
@@ -193,6 +194,7 @@ class Clocking(wiring.Component):
         super().__init__({"source": In(1), "clock": Out(1), "early": Out(1), "locked": Out(1)})
 
     def elaborate(self, platform):
+        """Return the module: the PLL of the device's family."""
         m = Module()
         make = _INSTANCES[self._family]
         others = {"early": self.early} if self._early else {}
@@ -222,6 +224,7 @@ class Reset(wiring.Component):
         super().__init__({"locked": In(1), "reset": Out(1, init=1)})
 
     def elaborate(self, platform):
+        """Return the module: a synchroniser of the PLL's lock signal, and a counter."""
         m = Module()
         unlocked = Signal(init=1)
         left = Signal(range(self.LENGTH), init=self.LENGTH - 1)

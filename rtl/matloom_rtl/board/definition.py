@@ -137,6 +137,7 @@ def load_board(name: str) -> Board:
 
 
 def _board(path: Path, values: dict[str, Any]) -> Board:
+    """Return the board of a file, given its parsed `values`; raise BoardError if they are wrong."""
     known = {item.name: item for item in fields(Board)}
     for name in values:
         if name not in known:
@@ -158,18 +159,23 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
 def _memory(
     kind: str, part: str = "", bytes: int = 0, wired: Sequence[str] = (), **others: Any
 ) -> Memory:
+    """Return the memory of a board file's entry; with an SDRAM `part`, the part gives the size."""
     size = load_sdram(part).bytes if part else bytes
     return Memory(kind=kind, bytes=size, part=part, wired=tuple(wired), **others)
 
 
 def _check_type(path: Path, name: str, value: Any, kind: Any) -> None:
+    """Raise BoardError unless the value of a field has the type `kind`, as annotated in `Board`."""
     wanted = {str: str, int: int, tuple[str, ...]: list}.get(kind, dict)
     if type(value) is not wanted:
         raise BoardError(f"{name} in {path} must be of type {wanted.__name__}, not {value!r}")
 
 
 def _check_values(path: Path, values: dict[str, Any]) -> None:
+    """Raise BoardError if the value of any field of a board file is invalid."""
+
     def require(name: str, good: bool, rule: str, value: Any) -> None:
+        """Raise BoardError unless `good`; `rule` says what the value must do: "be positive"."""
         if not good:
             raise BoardError(f"{name} in {path} must {rule}, not {value!r}")
 
@@ -215,6 +221,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
 
 
 def _is_part(name: Any) -> bool:
+    """Return whether a value is the name of a known SDRAM part."""
     try:
         return isinstance(name, str) and bool(load_sdram(name))
     except InvalidSdramError:

@@ -41,9 +41,11 @@ class MemoryLane(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the memory, with a register for each signal to and from it."""
         m = Module()
 
         def near(signal):
+            """Return a copy of a signal, one cycle later, in a register close to the memory."""
             copy = Signal(
                 signal.shape(), name=f"{signal.name}_near", reset_less=True, attrs={"keep": 1}
             )

@@ -94,6 +94,7 @@ class BurstMemory(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the banks of block RAM, and the read and write bursts."""
         m = Module()
         # Narrower lanes would not use all bits of their block RAMs.
         bits = min(self._bus_bits, max(8, BLOCK_WORDS // self._words))

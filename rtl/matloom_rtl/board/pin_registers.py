@@ -38,6 +38,7 @@ class PinRegisters:
 
 
 def _ecp5_clock(m: Module, clock, port):
+    """Drive pin `port` with a clock, by a double-data-rate register and an output buffer."""
     q = Signal()
     m.submodules.clk_ddr = Instance(
         "ODDRX1F", i_SCLK=clock, i_RST=Const(0), i_D0=Const(1), i_D1=Const(0), o_Q=q
@@ -46,12 +47,14 @@ def _ecp5_clock(m: Module, clock, port):
 
 
 def _ecp5_output(m: Module, name: str, words, port, *, begins: int):
+    """Drive pin `port` with the only item of `words`, registered; `begins` is its initial value."""
     q = Signal(name=name)
     m.submodules[f"{name}_ff"] = _ecp5_register_out(words[0], q, begins=begins)
     m.submodules[f"{name}_pin"] = Instance("OB", i_I=q, o_O=port)
 
 
 def _ecp5_bidirectional(m: Module, name: str, signals, port):
+    """Connect pin `port` to `signals` (`o`, `oe`, `i`), all registered at the pin."""
     o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
     m.submodules[f"{name}_o_ff"] = _ecp5_register_out(signals.o, o, begins=0)
     m.submodules[f"{name}_t_ff"] = _ecp5_register_out(~signals.oe, t, begins=1)
@@ -60,6 +63,7 @@ def _ecp5_bidirectional(m: Module, name: str, signals, port):
 
 
 def _ecp5_double_output(m: Module, name: str, words, port, *, begins: int):
+    """Drive pin `port` with two words per cycle, the earlier first; `begins` is not used."""
     del begins  # These registers start at zero.
     q = Signal(name=name)
     m.submodules[f"{name}_ddr"] = _ecp5_double_register_out(words, q)
@@ -89,6 +93,7 @@ def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
 
 
 def _ecp5_double_register_out(words, q) -> Instance:
+    """Return a double-data-rate output register, which sends the first of `words` first."""
     first, second = words
     pins = {"i_D0": first, "i_D1": second, "o_Q": q}
     return Instance("ODDRX1F", i_SCLK=ClockSignal(), i_RST=Const(0), **pins)
@@ -100,11 +105,13 @@ def _ecp5_register_out(value, q, *, begins: int) -> Instance:
 
 
 def _ecp5_register(cell: str, reset: str, value, q) -> Instance:
+    """Return a pin register, a `cell`, from `value` to `q`; its port `reset` is tied low."""
     pins = {f"i_{reset}": Const(0), "i_SP": Const(1), "i_D": value, "o_Q": q}
     return Instance(cell, i_SCLK=ClockSignal(), **pins)
 
 
 def _gowin_clock(m: Module, clock, port):
+    """Drive pin `port` with a clock, by a double-data-rate register and an output buffer."""
     q = Signal()
     m.submodules.clk_ddr = Instance(
         "ODDR", p_TXCLK_POL=0, i_CLK=clock, i_D0=Const(1), i_D1=Const(0), i_TX=Const(0), o_Q0=q
@@ -113,12 +120,14 @@ def _gowin_clock(m: Module, clock, port):
 
 
 def _gowin_output(m: Module, name: str, words, port, *, begins: int):
+    """Drive pin `port` with the only item of `words`, registered; `begins` is its initial value."""
     q = Signal(name=name, init=begins, reset_less=True)
     m.d.sync += q.eq(words[0])
     m.submodules[f"{name}_pin"] = Instance("OBUF", i_I=q, o_O=port)
 
 
 def _gowin_bidirectional(m: Module, name: str, signals, port):
+    """Connect pin `port` to `signals` (`o`, `oe`, `i`), all registered."""
     o = Signal(name=f"{name}_o", reset_less=True)
     pin = Signal(name=f"{name}_pin_value")
     off = Signal(name=f"{name}_t", init=1, reset_less=True)

@@ -69,6 +69,7 @@ def _sdram_signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _place_of(place: dict[str, Any]) -> Place:
+    """Return the pin of a board file's entry: its `site`, and other items as buffer attributes."""
     attributes = {name: str(value) for name, value in place.items() if name != "site"}
     return Place(site=place["site"], attributes=attributes)
 
@@ -108,6 +109,7 @@ def _signal(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _named_place(board: Board, name: str) -> Place:
+    """Return the pin of a resource of amaranth-boards, which must have exactly one device pin."""
     sites, attributes = _signal(board, name)
     if len(sites) != 1 or ":" in sites[0]:
         raise BoardError(
@@ -132,10 +134,12 @@ def constraints(board: Board, family: str, margin: float = 1.0) -> str:
 
 
 def _ecp5(port: str, site: str, attributes: str) -> list[str]:
+    """Return nextpnr-ecp5's constraint lines (LPF) for a port."""
     return [f'LOCATE COMP "{port}" SITE "{site}";', f'IOBUF PORT "{port}" {attributes};']
 
 
 def _gowin(port: str, site: str, attributes: str) -> list[str]:
+    """Return the Gowin constraint lines (CST) for a port."""
     return [
         f'IO_LOC "{port}" {site};',
         *([f'IO_PORT "{port}" {attributes};'] if attributes else []),
@@ -143,6 +147,7 @@ def _gowin(port: str, site: str, attributes: str) -> list[str]:
 
 
 def _xilinx(port: str, site: str, told: str) -> list[str]:
+    """Return Vivado's constraint line (XDC) for a port; `attributes` has items ``NAME=value``."""
     attributes = " ".join(f"{pair.replace('=', ' ')}" for pair in told.split())
     return [f"set_property -dict {{PACKAGE_PIN {site} {attributes}}} [get_ports {{{port}}}]"]
 

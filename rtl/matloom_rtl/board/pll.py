@@ -188,6 +188,7 @@ XC7_RULES = PllRules(
 
 
 def _inside(value: Fraction | int, limits: tuple[int, int]) -> bool:
+    """Return whether a value is within limits, both included."""
     return limits[0] <= value <= limits[1]
 
 

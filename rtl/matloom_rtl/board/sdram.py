@@ -116,6 +116,7 @@ class BoardSdram(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the SDRAM controller, with registers at the pins."""
         m = Module()
         m.submodules.controller = controller = self._controller
         bus = self._bus(m, controller)
@@ -145,6 +146,7 @@ class BoardSdram(wiring.Component):
         return merge
 
     def _output_pins(self, m: Module, name: str, port: IOPort, value):
+        """Drive the output pins `port` of the SDRAM signal `name` from `value`, bit by bit."""
         low = name in _ACTIVE_LOW
         for bit in range(len(port)):
             driven = ~value[bit] if low else value[bit]
@@ -154,6 +156,7 @@ class BoardSdram(wiring.Component):
             self._registers.output(m, f"{name}_{bit}", words, port[bit], begins=int(low))
 
     def _data_pins(self, m: Module, port: IOPort, dq):
+        """Connect the bidirectional data pins `port` to the controller's data signals `dq`."""
         for bit in range(len(port)):
             o, i = self._bits_of_pin(dq.o, bit), self._bits_of_pin(dq.i, bit)
             signals = _DataPin(o=o, oe=dq.oe, i=i)

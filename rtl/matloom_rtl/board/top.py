@@ -79,6 +79,7 @@ class BoardTop(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: PLL, reset, core and external memory, connected to the pins."""
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
         family = BOARD_DEVICES[self._board.device].family
@@ -110,15 +111,18 @@ class BoardTop(wiring.Component):
         return m
 
     def _linked_core(self):
+        """Return the core: an engine with a host link, or the board's system on chip."""
         if self._soc is None:
             return LinkedCore(self._config, self._link)
         return SocCore(self._config, self._soc)
 
     def _block_memory(self):
+        """Return the block RAM that serves as external memory."""
         size = self._board.memory.bytes
         return BurstMemory(bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=size)
 
     def _sdram(self, m: Module, clocking: Clocking):
+        """Return the controller of the board's SDRAM, with its early clock connected."""
         memory = BoardSdram(
             self._board.memory.part,
             family=BOARD_DEVICES[self._board.device].family,

@@ -143,5 +143,6 @@ def check(project: Project, folder: Path, say: Callable[[str], None] = print) ->
 
 
 def _count(cells: dict[str, int], kinds: dict[str, float]) -> float:
+    """Return the sum of cell counts, weighted by cell type with `kinds`."""
     used = sum(kinds.get(kind, 0) * number for kind, number in cells.items())
     return int(used) if used == int(used) else used

@@ -37,6 +37,7 @@ class BusSlice(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a `SkidBuffer` in each of the five channels."""
         m = Module()
         out, back = (self.bus_read, self.axi_read), (self.axi_read, self.bus_read)
         self._pass(m, "ar", *(side.ar for side in out))

@@ -94,13 +94,16 @@ class AxiMemory:
         self._width = bus.signature.bus_bits // 8
 
     def _open(self):
+        """Return whether a channel does not stall in this cycle, which is random."""
         return self._random.random() >= self._stall
 
     def _due(self):
+        """Return the first cycle in which a burst accepted now may be answered."""
         extra = self._random.randrange(self._latency + 1) if self._stall else 0
         return self.cycle + self._latency + extra
 
     def _accept(self, payload) -> _Burst:
+        """Check and record the burst that an address channel requests; return it."""
         size = (payload.len + 1) * self._width
         assert payload.addr % self._width == 0, f"address {payload.addr:#x} is not aligned"
         assert payload.len < self._burst_beats, f"burst of {payload.len + 1} beats"
@@ -118,6 +121,7 @@ class AxiMemory:
         return 2 if burst.address in self._broken else 0
 
     def _beat_response(self, offset):
+        """Return the AXI response code of a beat: SLVERR at a broken address, else OKAY."""
         return 2 if self._base + offset in self._broken_beats else 0
 
     async def read(self, ctx):

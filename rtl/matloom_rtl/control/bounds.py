@@ -38,7 +38,7 @@ _CAUSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One factor of a term of an extent: a field, a field minus one, or a constant.
+    """One factor in an extent, the end of a memory range: a field, a field minus one, a constant.
 
     The base of an extent is a term of one factor. It is placed after the first factor of another
     term if that has a second factor, which would otherwise wait for a cycle.
@@ -110,7 +110,7 @@ def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
 
 
 def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return the extents of an opcode that are checked."""
+    """Return the extents (ends of memory ranges) of an opcode that are checked."""
     extents = extents_of(opcode, config)
     return tuple(each for each in extents if config.checks or each.memory is AddressSpace.DRAM)
 
@@ -155,6 +155,7 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
     """Return the distinct operands of all steps by width: bits of a word, or a constant."""
 
     def width(source):
+        """Return the width in bits of a source."""
         return source.bit_length() if isinstance(source, int) else source[1] - source[0]
 
     return sorted(
@@ -232,6 +233,7 @@ class Bounds(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a pipeline that adds up extents, and compares them with capacities."""
         m = Module()
         # Pipeline stages, one cycle each.
         names = ("begin", "select", "subtract", "multiply", "carry", "add", "judge")
@@ -310,6 +312,7 @@ class Bounds(wiring.Component):
         entered = Signal(reset_less=True)
 
         def enter(entries):
+            """Go to the first extent that applies, of those that begin with these steps."""
             # The first extent that applies is assigned last, and so has priority.
             m.d.comb += final.eq(1)
             for entry in reversed(entries):
@@ -361,6 +364,7 @@ class Bounds(wiring.Component):
         return none
 
     def _applies(self, step: _Step) -> Value:
+        """Return whether a step's extent applies to the instruction, by the fields in `only`."""
         conditions = []
         for name, values in step.extent.only:
             held = slice_field(self.word, step.opcode, name)
@@ -368,7 +372,7 @@ class Bounds(wiring.Component):
         return Cat(conditions).all()
 
     def _turn(self, index: int):
-        """Return a constant of `_early_fields`: those of the step with this index."""
+        """Return the `_early_fields` of the step with this index, as a constant."""
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._successors.index(each.next)})
 
@@ -379,7 +383,7 @@ class Bounds(wiring.Component):
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
 
     def _facts(self, index: int):
-        """Return a constant of `_LATE_FIELDS`: those of the step with this index."""
+        """Return the `_LATE_FIELDS` of the step with this index, as a constant."""
         each = self._program[index]
         source = self._sources.index(_source(each, self._config))
         return self._late.const(

@@ -94,6 +94,7 @@ class Control(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: registers, supervisor, counters, dispatcher, queues and timestamps."""
         m = Module()
         m.submodules.registers = registers = Registers(self._config)
         m.submodules.supervisor = supervisor = Supervisor()
@@ -122,6 +123,7 @@ class Control(wiring.Component):
         return m
 
     def _units(self):
+        """Return the command port of each unit, by opcode."""
         return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
 
     def _queues(self, m: Module, fresh, dispatch, supervisor):

@@ -76,6 +76,7 @@ class Counters(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the cycle counter, and the memories of the other counters."""
         m = Module()
         m.d.comb += self.shown.eq(1)
         if self._counters > 0:
@@ -85,6 +86,7 @@ class Counters(wiring.Component):
         return m
 
     def _count_cycles(self, m: Module):
+        """Count the cycles of a run in `cycles`; `start` clears the count."""
         counting = Signal()
         m.d.sync += counting.eq(self.running)
         with m.If(self.start):
@@ -135,7 +137,7 @@ class Counters(wiring.Component):
         ]
 
     def _count_causes(self, m: Module, asked):
-        """Increment the counter of each cycle's cause; return the count at the index `asked`."""
+        """Count each cycle by its cause (why no vector entered the array); return count `asked`."""
         m.submodules.causes = causes = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")

@@ -109,6 +109,7 @@ class Registers(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the memory of stored registers, and the bus accesses."""
         m = Module()
         m.submodules.stored = memory = Memory(shape=32, depth=1 << PLACE_BITS, init=[])
         store, fetch = memory.write_port(), memory.read_port(domain="comb")
@@ -161,10 +162,7 @@ class Registers(wiring.Component):
         return Mux(stored, fetch.data, 0) | rest, known
 
     def _look_up(self, m: Module, memory, known, kind: str, region):
-        """Return a region's base address or size, as `kind` is "BASE" or "BYTES"; 0 until written.
-
-        `known` is the mask of registers written, as returned by `_find`.
-        """
+        """Return a region's base or size, as `kind` is BASE or BYTES; `known` is from `_find`."""
         items = [register(f"{each.name}_{kind}") for each in Region]
         assert not any(item.reset for item in items)
         place = Array(place_of(item.offset) for item in items)[region]
@@ -222,6 +220,7 @@ class Registers(wiring.Component):
             self._assign(m, item, word, mask, store)
 
     def _assign(self, m: Module, item, word, mask, store):
+        """Update the register `item` with the bits of `word` that `mask` selects."""
         port = getattr(self, item.name.lower())
         if item.access is Access.W1C:
             fresh = getattr(self, f"{item.name.lower()}_set")
@@ -292,6 +291,7 @@ class Registers(wiring.Component):
         return there & (address[:2] == 0)
 
     def _value(self, item):
+        """Return the value that a read of the register `item` returns."""
         if item.name == "ID":
             return IDENTITY
         if item.name == "DIGEST":

@@ -93,6 +93,7 @@ class Dispatch(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a state machine around the checks of fields and extents."""
         m = Module()
         word = Signal(LONGEST * GRANULE_BITS, reset_less=True)
         issue = Signal()
@@ -130,6 +131,7 @@ class Dispatch(wiring.Component):
         )
 
         def offer():
+            """Issue the instruction once it is in its queue and nothing halts the unit."""
             m.next = "Issue"
             with m.If(given & ~self.halt):
                 m.d.comb += issue.eq(1)
@@ -141,6 +143,7 @@ class Dispatch(wiring.Component):
         m.d.comb += self.fault_address.eq(bounds.address)
 
         def fail(cause, opcode=opcode):
+            """Record a fault with the instruction's opcode, and halt."""
             m.d.sync += [self.fault.eq(cause), self.fault_opcode.eq(opcode)]
             m.next = "Halted"
 

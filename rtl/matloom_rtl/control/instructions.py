@@ -59,6 +59,7 @@ class InstructionMemory(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the memories of words and notes, and the reads for the queues."""
         m = Module()
         depth = 1 << self._bits
         m.submodules.words = words = Memory(shape=GRANULE_BITS, depth=depth, init=[])

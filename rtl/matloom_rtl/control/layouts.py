@@ -94,6 +94,7 @@ def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
     ranges: list[tuple[int, int]] = []
 
     def reserve(first: int, end: int) -> None:
+        """Add the bits from `first` to before `end`, joined to the last range if they follow it."""
         if ranges and ranges[-1][1] == first:
             first = ranges.pop()[0]
         ranges.append((first, end))

@@ -58,6 +58,7 @@ class Legality(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the checks of each opcode's fields, in two pipeline stages."""
         m = Module()
         found = {opcode: self._register_faults(m, opcode) for opcode in FORMATS}
         with m.Switch(self.opcode):
@@ -81,6 +82,7 @@ class Legality(wiring.Component):
         return found
 
     def _faults(self, opcode: Opcode) -> list[Value]:
+        """Return flags, each set if an instruction of the opcode breaks a certain rule."""
         reserved = reserved_bits(self.word, opcode, self._config)
         faults = [reserved[at : at + _BITS].any() for at in range(0, len(reserved), _BITS)]
         for item in FORMATS[opcode].all_fields:
@@ -161,6 +163,7 @@ class Legality(wiring.Component):
         ]
 
     def _field_faults(self, field: Field, value: Value) -> list[Value]:
+        """Return flags, each set if the field's value breaks a rule: limits, multiples, choices."""
         low, high = field.limits(self._config)
         # Bits beyond its span are reserved.
         smallest, largest = replace(field, bits=field.span_bits(self._config)).range

@@ -76,6 +76,7 @@ class UnitQueue(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a FIFO, and the register of the oldest instruction."""
         m = Module()
         places = queue_places(self._config)
         m.submodules.fifo = fifo = SyncFIFO(width=len(self.place), depth=places)

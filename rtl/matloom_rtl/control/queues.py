@@ -55,6 +55,7 @@ class Queues(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the instruction memory, and a queue for each unit."""
         m = Module()
         given = [getattr(self, unit.name.lower()) for unit in UNITS]
         m.submodules.instructions = memory = InstructionMemory(self._config)

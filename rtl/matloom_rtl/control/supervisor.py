@@ -81,6 +81,7 @@ class Supervisor(wiring.Component):
     record_address: Out(32)
 
     def elaborate(self, platform):
+        """Return the module: the states of a run, the watchdog, and the fault record."""
         m = Module()
         done = Signal()
         failed = Signal()

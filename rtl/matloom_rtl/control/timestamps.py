@@ -50,6 +50,7 @@ class Timestamps(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory of cycles, and the completions that await a write to it."""
         m = Module()
         # No writes during reads, so that the memory needs no logic for collisions.
         table = Memory(shape=32, depth=self._timestamps, init=[], attrs={"no_rw_check": 1})

@@ -116,6 +116,7 @@ class Bursts(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the position within a row, and the burst that starts there."""
         m = Module()
         row, burst = self.i.payload, self.o.payload
         index_bits, window_bits = self._index_bits, self._window_bits

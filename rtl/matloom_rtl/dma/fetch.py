@@ -73,6 +73,7 @@ class Fetch(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: burst requests, a queue of beats, and the assembly of words."""
         m = Module()
         # Awaiting the beats of an earlier start; nothing is read or delivered meanwhile.
         waiting = Signal()

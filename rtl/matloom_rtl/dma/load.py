@@ -89,6 +89,7 @@ class Load(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: row and burst generators, a queue of bursts, and scratchpad writes."""
         m = Module()
         config = self._config
         m.submodules.rows = rows = Rows(Opcode.LOAD, config)

@@ -46,6 +46,7 @@ class SharedReadPort(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the merged read addresses, and the beats by id."""
         m = Module()
         self._address(m)
         self._data(m)

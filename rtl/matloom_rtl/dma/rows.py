@@ -58,6 +58,7 @@ class Rows(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the counters of rows and planes, and the pipelined addresses."""
         m = Module()
         command, row = self.i.payload, self.o.payload
         loads = self._opcode is Opcode.LOAD

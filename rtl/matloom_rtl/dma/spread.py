@@ -71,6 +71,7 @@ class Spread(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the current beat, and a multiplexer of its bytes for each write."""
         m = Module()
         width, beat, piece = self._width, self.i.payload, self.o.payload
         spreads = range(1, self._last_spread + 1)

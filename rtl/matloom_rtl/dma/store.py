@@ -34,6 +34,7 @@ _STAGES = 3
 
 
 def _response_layout(config: Config) -> data.StructLayout:
+    """Return the layout of a burst that awaits its response: address, `last`, timestamp."""
     return data.StructLayout({"address": 32, "last": 1, "timestamp": mark_bits(config)})
 
 
@@ -91,6 +92,7 @@ class Store(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: row and burst generators, scratchpad reads, a queue of responses."""
         m = Module()
         config = self._config
         m.submodules.rows = rows = Rows(Opcode.STORE, config)

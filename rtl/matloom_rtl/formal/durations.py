@@ -27,10 +27,12 @@ def durations_of(report: dict[str, Any]) -> dict[str, float]:
 
 @functools.cache
 def _load_durations() -> dict[str, float]:
+    """Return the stored durations of proofs in seconds, by class of unit."""
     return dict(json.loads(_FILE.read_text()))
 
 
 def _class_of(unit: str) -> str:
+    """Return the class of a unit: its description up to the first comma."""
     return unit.split(",")[0]
 
 

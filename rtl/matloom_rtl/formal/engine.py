@@ -130,6 +130,7 @@ def missing() -> str:
 
 
 def _script(proof: Proof) -> str:
+    """Return SymbiYosys' script for a proof: by induction, or only up to its depth if `bounded`."""
     return _SCRIPT.replace("mode prove", "mode bmc") if proof.bounded else _SCRIPT
 
 

@@ -96,6 +96,7 @@ def run_proofs(
 
 
 def _not_run(proof: Proof, digest: str, why: str) -> Result:
+    """Return the result of a claim that was not run, for a reason `why`."""
     return Result(
         kind=proof.kind,
         unit=proof.unit,
@@ -112,6 +113,7 @@ def _files(folder: Path, digest: str) -> tuple[Path, Path]:
 
 
 def _stored_result(folder: Path, digest: str) -> Result | None:
+    """Return the result that the cache holds for a claim, if its file is intact; else None."""
     kept, sealed = _files(folder, digest)
     return Result(**json.loads(kept.read_text())) if intact(sealed, [kept]) else None
 

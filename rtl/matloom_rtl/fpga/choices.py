@@ -24,12 +24,7 @@ def join_choices(cells: dict, ports: dict) -> None:
 
     Three or more tables that compute one function become two tables and a PFUMX, if a wire selects
     between two functions of at most four other wires. A table that selects between two PFUMX
-    becomes an L6MUX21.
-
-    Parameters
-    ----------
-    cells, ports
-        As in `absorb.absorb`; without combinational loops.
+    becomes an L6MUX21. `cells` and `ports` are as in `absorb.absorb`, without combinational loops.
     """
     design = _Design(cells, ports)
     for name in design.in_dependency_order():
@@ -81,10 +76,7 @@ class _Design:
         return not any(user and user[1] in _SIDES for user in self._users[self._output_wire(name)])
 
     def join_tables(self, name: str) -> bool:
-        """Turn a table or PFUMX, with cells that only it reads, into a PFUMX of fewer tables.
-
-        Returns whether that was possible.
-        """
+        """Turn a table or PFUMX, with cells that only it reads, into fewer; return the success."""
         table, inner = self._function(name), self._cone(name)
         if not inner:
             return False
@@ -175,9 +167,11 @@ class _Design:
                 return
 
     def _output_wire(self, name: str) -> int:
+        """Return the wire that a cell drives."""
         return self._cells[name]["connections"]["Z"][0]
 
     def _inputs(self, name: str) -> list[int]:
+        """Return the wires that a cell reads."""
         cell = self._cells[name]
         directions = cell["port_directions"]
         return [
@@ -201,6 +195,7 @@ class _Design:
         return self._functions[name]
 
     def _read(self, name: str) -> Table:
+        """Return the function of a table or PFUMX, read from its netlist cell."""
         cell = self._cells[name]
         if cell["type"] == "LUT4":
             wires = [cell["connections"][each][0] for each in _INPUTS]
@@ -224,6 +219,7 @@ class _Design:
         return self._cells[name]["type"] in (types or ("LUT4", "PFUMX"))
 
     def _invert(self, name: str) -> None:
+        """Invert the contents of the tables of a cell, and so its output."""
         del self._functions[name]
         for each in self._tables(name):
             parameters = self._cells[each]["parameters"]
@@ -231,6 +227,7 @@ class _Design:
             self._functions.pop(each, None)
 
     def _remove(self, name: str) -> None:
+        """Remove a cell from the netlist and from the indexes of drivers and readers."""
         cell = self._cells.pop(name)
         self._functions.pop(name, None)
         self._drivers.pop(cell["connections"]["Z"][0])

@@ -138,6 +138,7 @@ def _ecp5_blocks(columns: tuple[int, ...], rows: dict[str, tuple[int, ...]]) -> 
 
 
 def _ecp5(name: str, option: str, capacity: dict[str, int], blocks: Blocks) -> Device:
+    """Return an ECP5 device; `option` is nextpnr's option for its size."""
     return Device(
         name=name,
         family="ecp5",

@@ -140,10 +140,12 @@ def _names(module: dict[str, Any]) -> dict[int, str]:
 
 
 def _number(cell: dict[str, Any], parameter: str) -> int:
+    """Return the value of a binary parameter of a cell."""
     return int(cell["parameters"][parameter], 2)
 
 
 def _cut_memory(module: dict[str, Any], name: str, place: int) -> RailMemory:
+    """Replace a memory of the module by ports to it, in place; return its description."""
     cell = module["cells"].pop(name)
     for parameter, value in _MEMORY_RULES.items():
         if _number(cell, parameter) != value:
@@ -175,6 +177,7 @@ def _cut_memory(module: dict[str, Any], name: str, place: int) -> RailMemory:
 
 
 def _cut_register(module: dict[str, Any], name: str, place: int, names: dict[int, str]) -> Register:
+    """Replace a register of the module by ports to it, in place; return its description."""
     cell = module["cells"].pop(name)
     if not _number(cell, "CLK_POLARITY"):
         raise FlowError(f"register {name} must have a rising edge to have two rails")

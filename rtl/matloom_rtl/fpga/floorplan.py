@@ -186,6 +186,7 @@ class _Sites:
 
 
 def _site_coordinates(site: str) -> tuple[int, int]:
+    """Return column and row of a site from its name, such as ``X4/Y10/EBR0``."""
     match = re.match(r"X(\d+)/Y(\d+)/", site)
     if match is None:
         raise FlowError(f"a site's name must begin with its place, X4/Y10/: {site}")
@@ -193,6 +194,7 @@ def _site_coordinates(site: str) -> tuple[int, int]:
 
 
 def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
+    """Return `others`, all sites of a type, by distance from `site`, which is left out."""
     distance = np.abs(places[others] - places[site]).sum(axis=1)
     return [others[index] for index in np.argsort(distance, kind="stable")[1:]]
 
@@ -235,6 +237,7 @@ def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, rng: random.Random) 
 
 
 def _energy(pulls: np.ndarray, sites: _Sites) -> float:
+    """Return the energy of all springs between blocks at their sites, up to a constant."""
     at = sites.places[sites.of_block]
     return float(np.sum(at * (pulls @ at)))
 

@@ -61,6 +61,7 @@ def read_table(wires: list, init: int) -> Table:
     table = Table(wires=tuple(places), bits=tuple(init >> at & 1 for at in range(1 << len(wires))))
 
     def look_up(cases: dict[int, int]) -> int:
+        """Return the lookup table's outputs for the given values of its wires."""
         inputs = (cases[wire] if isinstance(wire, int) else -(wire == "1") for wire in wires)
         return table.evaluate(dict(zip(places, inputs, strict=True)))
 

@@ -20,6 +20,7 @@ class _Product:
 
     @property
     def name(self) -> str:
+        """Name of the Verilog module: signs and widths of both factors, width of the result."""
         kinds = "".join(
             "us"[sign] + str(bits) for sign, bits in zip(self.signs, self.bits, strict=True)
         )

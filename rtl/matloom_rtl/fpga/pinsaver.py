@@ -49,6 +49,7 @@ def wrap(verilog: str, top: str = TOP_NAME) -> str:
 
 
 def _slices(ports: list[dict], vector: str) -> str:
+    """Return Verilog that connects ports to consecutive slices of a vector."""
     text, position = "", 0
     for port in ports:
         text += f", .{port['name']}({vector}[{position + port['width'] - 1}:{position}])"

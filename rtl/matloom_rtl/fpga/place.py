@@ -75,6 +75,7 @@ class Netlist:
 
 
 def _seal_of(checkpoint: Path) -> Path:
+    """Return the path of the file of digests that seals a checkpoint."""
     return checkpoint.with_suffix(".digests")
 
 
@@ -160,6 +161,7 @@ def run_task(task: SeedTask) -> SeedRun:
 
 
 def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Place and route with one seed; return clocks, routing rounds and nextpnr's report."""
     told = partial(_report, say, seed)
     routed = netlist.result_path(seed, "routed")
     done = netlist.is_kept(seed, "routed")
@@ -167,7 +169,7 @@ def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[s
         told(f"routed already, {routed}")
     else:
         done = _route_slower(netlist, seed, told)
-    placing, routing = (_log(netlist, seed, step) for step in ("placed", "routed"))
+    placing, routing = (_read_log(netlist, seed, step) for step in ("placed", "routed"))
     report = json.loads(routed.read_text()) if done else None
     rounds = rounds_of(routing)
     shared, late = rounds[-1] if rounds else (None, None)
@@ -184,11 +186,12 @@ def _run_seed(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[s
 
 
 def _report(say: Callable[[str], None], seed: int, message: str) -> None:
+    """Pass a message to `say`, with the seed in front."""
     say(f"seed {seed}: {message}")
 
 
-def _log(netlist: Netlist, seed: int, step: str) -> str:
-    """Return nextpnr's log of a step, such as placement, with a seed; empty if there is none."""
+def _read_log(netlist: Netlist, seed: int, step: str) -> str:
+    """Return nextpnr's log of a step, `placed` or `routed`, with a seed; empty if there is none."""
     path = netlist.result_path(seed, step).with_suffix(".log")
     return path.read_text() if path.exists() else ""
 
@@ -239,10 +242,7 @@ def _requested_mhz(report: dict[str, Any]) -> float | None:
 
 
 def _slowest_clock(report: dict[str, Any]) -> float | None:
-    """Return the slowest requested clock in MHz, scaled by the least fraction that a clock reaches.
-
-    Returns None if nextpnr reports no clock.
-    """
+    """Return the slowest requested clock in MHz times the least fraction reached; None if none."""
     clocks = report["fmax"].values()
     least = min((clock["constraint"] for clock in clocks), default=0)
     reached = [clock["achieved"] * least / clock["constraint"] for clock in clocks]
@@ -268,6 +268,7 @@ def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
 
 
 def _area(report: dict[str, Any], device: Device) -> dict[str, dict[str, int]]:
+    """Return the used and the available number of each resource, by name, from nextpnr's report."""
     used = report["utilization"]
     return {
         name: {
@@ -281,10 +282,7 @@ def _area(report: dict[str, Any], device: Device) -> dict[str, dict[str, int]]:
 
 
 def _critical_path(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the slowest path within a clock domain: its ends, and its delay in logic and routing.
-
-    Returns an empty dict if there is no such path.
-    """
+    """Return ends and delays of the slowest path within a clock domain; an empty dict if none."""
     paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
     if not paths:
         return {}

@@ -132,6 +132,7 @@ def _undefined_outputs(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
 
 
 def _register(register: Register) -> str:
+    """Return the Verilog of a register with a value rail `d` and an undefined rail `x`."""
     name, word = register.prefix, f"[{register.width - 1}:0]"
     rails = "".join(
         f"  reg {word} {name}_now_{rail} = {start};\n  wire {word} {name}_next_{rail};\n"
@@ -144,6 +145,7 @@ def _register(register: Register) -> str:
 
 
 def _memory(memory: RailMemory) -> str:
+    """Return the Verilog of a memory with a value rail `d` and an undefined rail `x`."""
     name, word = memory.prefix, f"[{memory.width - 1}:0]"
     wires = [("rd_addr", memory.address_bits * memory.readers)]
     wires += [("rd_data", memory.width * memory.readers)]
@@ -165,6 +167,7 @@ def _memory(memory: RailMemory) -> str:
 
 
 def _first_contents(memory: RailMemory) -> str:
+    """Return the Verilog of a memory's initial contents: those of its table, the rest undefined."""
     name, width = memory.prefix, memory.width
     at = f"[{name}_i]"
     lines = [
@@ -252,6 +255,7 @@ def _instance(
     memories: Sequence[RailMemory],
     registers: Sequence[Register],
 ) -> str:
+    """Return the Verilog instance of the dual-rail logic, with all connections."""
     links = list[str]()
     for name, (direction, width) in ports.items():
         other = f"{name}_x" if direction == "output" else _undefined_bits(name, width)

@@ -159,5 +159,6 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
 
 
 def _to_background(process: int) -> None:
+    """Lower the priority of a process, given by its id."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, process, min(19, os.nice(0) + 5))

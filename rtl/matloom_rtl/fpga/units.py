@@ -125,6 +125,7 @@ def _shares(cells: dict) -> dict[str, dict[str, float]]:
 
 
 def _average(parts: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of shares by unit; all for other logic if there are none."""
     if not parts:
         return {_OTHER: 1.0}
     mean: dict[str, float] = defaultdict(float)

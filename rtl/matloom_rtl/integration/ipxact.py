@@ -25,6 +25,7 @@ def _add(
 
 
 def _identifier(name: str, library: str) -> dict[str, str]:
+    """Return the attributes that identify an item of Xilinx' IP-XACT library."""
     return {"vendor": "xilinx.com", "library": library, "name": name, "version": "1.0"}
 
 
@@ -53,6 +54,7 @@ def _bus(parent: tree.Element, item: Interface, vivado: VivadoInterface) -> None
 
 
 def _interfaces(root: tree.Element, chip: Chip) -> None:
+    """Add the bus interfaces of a chip to `root`."""
     buses = _add(root, "busInterfaces")
     found = interfaces_of(chip.sidecar["ports"])
     for item in found:
@@ -79,6 +81,7 @@ def _addresses(root: tree.Element) -> None:
 
 
 def _model(root: tree.Element, chip: Chip) -> None:
+    """Add the model of a chip to `root`: views for synthesis and simulation, and its ports."""
     model = _add(root, "model")
     views = _add(model, "views")
     for kind in ("synthesis", "simulation"):
@@ -101,6 +104,7 @@ def _model(root: tree.Element, chip: Chip) -> None:
 
 
 def _files(root: tree.Element, chip: Chip) -> None:
+    """Add the file set of a chip to `root`: its Verilog, and a clock constraint."""
     files = _add(_add(root, "fileSets"), "fileSet")
     _add(files, "name", "verilog")
     for name, kind in ((f"{chip.sidecar['top']}.v", "verilogSource"), ("clock_ooc.xdc", None)):

@@ -72,6 +72,7 @@ class Matloom(LiteXModule):
         platform.add_source(str(folder / f"{chip['top']}.v"))
 
     def _width(self, port):
+        """Return the width of one of the engine's ports in bits."""
         return self._ports[port]["width"]
 
     def _stretched_reset(self):

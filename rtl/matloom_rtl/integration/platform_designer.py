@@ -68,6 +68,7 @@ def _interface(interface: Interface, named: dict[Kind, str], outstanding: int) -
 
 
 def _properties(kind: Kind, named: dict[Kind, str], outstanding: int) -> dict[str, object]:
+    """Return the Platform Designer properties of an interface; `named` has all names by kind."""
     clock = {"associatedClock": named[Kind.CLOCK]}
     both = {**clock, "associatedReset": named[Kind.RESET]}
     return {

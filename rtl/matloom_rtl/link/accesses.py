@@ -64,6 +64,7 @@ class Accesses(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: requests on either bus, and the response that ends each."""
         m = Module()
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         busy = Signal()

@@ -46,6 +46,7 @@ class Checksum(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a shift register that divides by the polynomial."""
         m = Module()
         bits = Signal(8)
         left = Signal(range(9))

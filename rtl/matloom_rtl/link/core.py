@@ -41,6 +41,7 @@ class LinkedCore(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the engine, the host link, and their shared memory port."""
         m = Module()
         m.submodules.core = core = Core(self._config)
         link, share = Link(self._config, self._settings), Share(self._config)

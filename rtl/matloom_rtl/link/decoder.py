@@ -55,6 +55,7 @@ class Decoder(wiring.Component):
         super().__init__({"data": In(8), "valid": In(1), "o": Out(stream.Signature(FrameByte))})
 
     def elaborate(self, platform):
+        """Return the module: a buffer, its writer with the checksum, and its reader."""
         m = Module()
         m.submodules.checksum = checksum = Checksum()
         m.submodules.buffer = buffer = memory.Memory(shape=9, depth=self._depth, init=[])

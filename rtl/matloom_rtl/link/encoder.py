@@ -30,6 +30,7 @@ class Encoder(wiring.Component):
         super().__init__({"i": In(stream.Signature(FrameByte)), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
+        """Return the module: a state machine for the three parts of a frame."""
         m = Module()
         m.submodules.checksum = checksum = Checksum()
         place = Signal(range(CRC_BYTES))

@@ -11,9 +11,7 @@ __all__ = ["TIMEOUT_CYCLES", "Executor", "RequestHeader"]
 
 #: Cycles after which an access without a response is abandoned.
 TIMEOUT_CYCLES = 1 << 16
-
 _HEADER_BYTES = 8
-
 _STATUS_BITS = 3
 
 #: Index of the word in a hello reply that says whether the hello has begun the session.
@@ -75,8 +73,7 @@ class Executor(wiring.Component):
             }
         )
         self._header = Signal(RequestHeader)
-        #: The current word, whose bytes are shifted in or out; then its byte enables, and the
-        #: position of the next byte in it.
+        #: The current word, its byte enables, and the position of its next byte.
         self._word = Signal(32)
         self._strobe = Signal(4)
         self._lane = Signal(2)
@@ -123,6 +120,7 @@ class Executor(wiring.Component):
         return read.data
 
     def _take_header(self, m: Module):
+        """Add the state that collects the header of a request."""
         header, byte = self._header.as_value(), self.i.payload
         with m.State("Header"):
             m.d.comb += self.i.ready.eq(1)
@@ -137,6 +135,7 @@ class Executor(wiring.Component):
                     m.next = "Decide"
 
     def _refuse(self, m: Module, status):
+        """Reply with an error status, and no data."""
         m.d.sync += [self._status.eq(status), self._header.length.eq(0)]
 
     def _decide(self, m: Module, kept):
@@ -295,6 +294,7 @@ class Executor(wiring.Component):
                     m.next = "Fetch"
 
     def _hello_word(self):
+        """Return the word of the HELLO reply at the current index; 0 after the last."""
         words = [Const(word, 32) for word in self._hello]
         words[_FRESH_WORD] = self._fresh
         return Array(words + [Const(0, 32)] * (16 - len(words)))[self._index]

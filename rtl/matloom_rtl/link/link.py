@@ -68,6 +68,7 @@ class Link(wiring.Component):
         ]
 
     def elaborate(self, platform):
+        """Return the module: receiver, decoder, executor, encoder and transmitter in a chain."""
         m = Module()
         divisor = self._settings.divisor
         m.submodules.receiver = receiver = Receiver(divisor)

@@ -41,6 +41,7 @@ class Receiver(wiring.Component):
         super().__init__({"rx": In(1, init=1), "data": Out(8), "valid": Out(1), "broken": Out(1)})
 
     def elaborate(self, platform):
+        """Return the module: a synchroniser, a bit timer and a shift register."""
         m = Module()
         line = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)

@@ -46,6 +46,7 @@ class Share(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the shared read channels and the shared write channels."""
         m = Module()
         self._read(m)
         self._write(m)

@@ -42,6 +42,7 @@ class LinkedTop(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a `LinkedCore`, connected to flat ports."""
         m = Module()
         m.domains.sync = ClockDomain(reset_less=True)
         m.submodules.linked = linked = self._linked

@@ -34,6 +34,7 @@ class Transmitter(wiring.Component):
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
     def elaborate(self, platform):
+        """Return the module: a bit timer and a shift register."""
         m = Module()
         timer = Signal(self._bits or range(self._divisor))
         left = Signal(range(_BITS + 1))

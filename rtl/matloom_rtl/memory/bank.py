@@ -69,6 +69,7 @@ class Bank(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory of even words and one of odd words, with registered ports."""
         m = Module()
         reading = Signal()
         read_line = Signal.like(self.read_line, reset_less=True)

@@ -56,6 +56,7 @@ class CreditQueue(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: memories of both kinds of fields, their indices, and the count."""
         m = Module()
         self._count(m)
         empty = Signal()

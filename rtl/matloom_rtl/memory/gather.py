@@ -70,6 +70,7 @@ class Gather(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: it selects each byte from its bank, then rotates the bytes."""
         m = Module()
         valid, request = self.valid, self.request
         for _cycle in range(self._found - 1):

@@ -48,6 +48,7 @@ class Scatter(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: registered inputs, then rotations of data and mask."""
         m = Module()
         offset = Signal.like(self.offset, reset_less=True)
         values = Signal(8 * self._span)

@@ -124,6 +124,7 @@ class Scratchpad(wiring.Component):
         return m
 
     def _read(self, m: Module, banks):
+        """Connect the read ports to the banks, each group of ports through a `Gather`."""
         ports = [getattr(self, f"read_{index}") for index in range(len(self._read_widths))]
         places = [
             _locate(m, align_down(port.address, unit), width, self._config)
@@ -170,8 +171,7 @@ class Scratchpad(wiring.Component):
             if self._config.parity:
                 reader = _delay(m, granted, PARITY_LATENCY, reset=True)
                 wrong.append(reader & bank.wrong.replicate(len(reader)))
-            # The address of the first request that selects the bank, granted or not: a shorter
-            # path.
+            # Of the first request that selects the bank, even if not granted: a shorter path.
             for port, place in reversed(list(zip(ports, places, strict=True))):
                 with m.If(port.valid & port.bank_select[number]):
                     m.d.comb += [
@@ -191,6 +191,7 @@ class Scratchpad(wiring.Component):
         return selects
 
     def _write(self, m: Module, banks):
+        """Connect the write ports to the banks, each through a `Scatter`."""
         config = self._config
         ports = [getattr(self, f"write_{index}") for index in range(len(self._write_widths))]
         places = [

@@ -53,6 +53,7 @@ class Select(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a multiplexer for each byte, with registers."""
         m = Module()
         bits = (self._span - 1).bit_length()
         offset, waited = (
@@ -73,5 +74,6 @@ class Select(wiring.Component):
         return m
 
     def _byte(self, place: int):
+        """Return byte `place` of both words, counted from the even word on."""
         word, index = divmod(place, self._line_bytes // 2)
         return (self.odd if word else self.even).word_select(index, 8)

@@ -36,6 +36,7 @@ class SkidBuffer(wiring.Component):
         super().__init__({"i": In(stream.Signature(payload)), "o": Out(stream.Signature(payload))})
 
     def elaborate(self, platform):
+        """Return the module: two registers, or two places in memory, for each field."""
         m = Module()
         full = Signal()
         moves = Signal()

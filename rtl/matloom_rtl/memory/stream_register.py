@@ -28,6 +28,7 @@ class StreamRegister(wiring.Component):
         super().__init__({"i": In(stream.Signature(payload)), "o": Out(stream.Signature(payload))})
 
     def elaborate(self, platform):
+        """Return the module: a register of the payload and one of `valid`."""
         m = Module()
         item = Signal.like(self.i.payload, name="item", reset_less=True)
         m.d.comb += [self.i.ready.eq(~self.o.valid | self.o.ready), self.o.payload.eq(item)]

@@ -47,6 +47,7 @@ class UncheckedFIFO(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory, and two indices into it that wrap."""
         m = Module()
         places = 1 << (self._depth - 1).bit_length()
         m.submodules.storage = storage = Memory(shape=self._width, depth=places, init=[])

@@ -59,6 +59,7 @@ class Curves(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: for each lane a table of sigmoids, and their interpolation."""
         m = Module()
         contents = [
             entry - (1 << _ENTRY_BITS) | rise << _ENTRY_BITS

@@ -45,6 +45,7 @@ class Exponentials(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory for each look-up per cycle, all filled by rows."""
         m = Module()
         bits = 8 * EXPONENTIAL_BYTES
         at = Signal(range(EXPONENTIALS))

@@ -60,6 +60,7 @@ class FloatLane(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: widening, addition, limits, and conversion to the result's format."""
         m = Module()
         m.submodules.widen = widen = Widen(self._formats)
         m.submodules.add = add = FloatAdd()

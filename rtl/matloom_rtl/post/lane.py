@@ -73,6 +73,7 @@ class Lane(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the pipeline from a value to its result, stage by stage."""
         m = Module()
         self._settings = settings = self._settle(m)
         biased, left, right = self._bias(m)

@@ -92,6 +92,7 @@ class Lanes(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the lanes, the units behind them, and the beats that they process."""
         m = Module()
         config = self._config
         softmax = self._softmax(m)

@@ -50,6 +50,7 @@ class Maxima(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a counter of vectors, and a comparison for each lane."""
         m = Module()
         number = Signal(2)
         last = number == 3

@@ -69,6 +69,7 @@ class Numbers(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a register for each property of the command's numbers."""
         m = Module()
         m.d.comb += [self.o.low.eq(self._limit("low")), self.o.high.eq(self._limit("high"))]
         if self._config.has_float:
@@ -86,6 +87,7 @@ class Numbers(wiring.Component):
         return Mux(command.words, Cat(command[f"{side}_byte"], limit).as_signed(), limit)
 
     def _decode_rule(self, m: Module):
+        """Decode whether results are floating-point, their format, and their fp32 limits."""
         config, command = self._config, self.command
         facts = {
             "floating": command.rounding == Rounding.FLOAT,
@@ -101,6 +103,7 @@ class Numbers(wiring.Component):
             ]
 
     def _decode_size(self, m: Module):
+        """Decode the size of an element: 2**`size` bytes."""
         config, command = self._config, self.command
         size = command.words if config.has_words else 0
         if config.has_float:

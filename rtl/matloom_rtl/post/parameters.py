@@ -77,6 +77,7 @@ class Parameters(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a state machine that reads blocks, and their storage."""
         m = Module()
         task = Signal(self.i.payload.shape(), reset_less=True)
         load = Signal()

@@ -82,6 +82,7 @@ class Positions(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the loop counters, and the address and entry of each position."""
         m = Module()
         address, row_start, block_start, base, target = (
             Signal.like(self.address, name=name)
@@ -180,6 +181,7 @@ class Positions(wiring.Component):
         )
 
     def _last_block(self, row_end, last):
+        """Return whether the position is in the last block, for whole rows that of its row."""
         return Mux(self.whole_rows, row_end, last) if self._config.softmax else last
 
     def _ends(self, block_end, batch_end):
@@ -208,6 +210,7 @@ class Positions(wiring.Component):
         return repeats, batch_end, repeats & batch_end
 
     def _bank_select(self, address):
+        """Return a bit for each bank, set if a vector at an address touches the bank."""
         return bank_select_of(address, self._columns, self._config)
 
     def _drive_entry(self, m: Module, entry, block_end):
@@ -232,6 +235,7 @@ class Positions(wiring.Component):
         m.d.comb += self.position.entry.eq(Mux(paired, of_pair, entry))
 
     def _counter(self, m: Module, name: str, bits: int) -> dict:
+        """Return the signals of a loop counter: `left`, iterations after this one, and `last`."""
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, moves, when=1):

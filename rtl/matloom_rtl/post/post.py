@@ -83,6 +83,7 @@ class Post(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: sequencer, reader, parameters, lanes and writer, and both walks."""
         m = Module()
         config = self._config
         pools = bool(config.pooling)

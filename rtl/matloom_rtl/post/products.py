@@ -87,6 +87,7 @@ class Products(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a queue of sums, and a multiplier for each column."""
         m = Module()
         columns = self._columns
         bits = 32 if self._addends else _FACTOR_BITS

@@ -55,6 +55,7 @@ class Quotient(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a shift in two registered steps, which also records the bits lost."""
         m = Module()
         single, double, average = (
             self.rounding == rule for rule in (Rounding.SINGLE, Rounding.DOUBLE, Rounding.AVERAGE)

@@ -100,6 +100,7 @@ class Reader(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: requests for sums and bytes, their arrival, and the vector queue."""
         m = Module()
         config = self._config
         read_ahead = _READ_AHEAD + bool(config.products) * Products.LATENCY

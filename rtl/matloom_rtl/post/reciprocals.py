@@ -125,6 +125,7 @@ class Reciprocals(wiring.Component):
         return 2 + reduction_latency(ways) + last
 
     def elaborate(self, platform):
+        """Return the module: the adder of sums, and the rounds that refine their reciprocals."""
         m = Module()
         #: Cycles since the first operand of a batch entered the lane.
         count = Signal(range(_IDLE + 1), init=_IDLE)

@@ -55,6 +55,7 @@ class Sequencer(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a state machine from taking a command to its completion."""
         m = Module()
         unit = self.unit
         command = Signal(self.command.shape(), reset_less=True)

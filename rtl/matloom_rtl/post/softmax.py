@@ -101,6 +101,7 @@ class Softmax(wiring.Component):
         return Softmax.TO_LANE + Reciprocals.cycles(rows, ways)
 
     def elaborate(self, platform):
+        """Return the module: passes over rows, table of exponentials, and reciprocals."""
         m = Module()
         m.submodules.exponentials = exponentials = Exponentials(self._config)
         m.submodules.reciprocals = reciprocals = Reciprocals(self._ways)

@@ -76,6 +76,7 @@ class Tables(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: tables in rows or in blocks of RAM, as the configuration has them."""
         m = Module()
         if self._in_blocks:
             self._store_in_blocks(m)
@@ -84,6 +85,7 @@ class Tables(wiring.Component):
         return m
 
     def _store_in_rows(self, m: Module):
+        """Build tables as memories of rows, each filled with one row per cycle."""
         rows = 256 // self._row_bytes
         place_bits = (self._row_bytes - 1).bit_length()
         at = Signal(range(rows))
@@ -160,6 +162,7 @@ class Tables(wiring.Component):
         return lane | (~self.each).replicate(self._lanes)
 
     def _store_in_blocks(self, m: Module):
+        """Build tables in block RAMs of bytes, one for two lanes, filled byte by byte."""
         at = Signal(8)
         left = Signal(range(self._row_bytes + 1))
         row = Signal(8 * self._row_bytes, reset_less=True)

@@ -36,6 +36,7 @@ class WaitingBytes(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory, and the addresses of its oldest and its next vector."""
         m = Module()
         memory = Memory(
             shape=len(self.arriving),

@@ -78,6 +78,7 @@ class Writer(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a queue of results, and their writes to one of three destinations."""
         m = Module()
         config, command = self._config, self.command
         level = Signal(range(PLACES + 1))

@@ -56,6 +56,7 @@ class Banks(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a memory of open rows, and flags and waits for each bank."""
         m = Module()
         plan, banks = self._plan, self._plan.part.banks
         m.submodules.rows = rows = Memory(shape=plan.row_bits, depth=banks, init=[])

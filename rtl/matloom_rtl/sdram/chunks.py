@@ -31,6 +31,7 @@ class Chunks(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the burst's remaining beats, and the chunk cut from them."""
         m = Module()
         plan, chunk = self._plan, self.o.payload
         low = plan.count_bits

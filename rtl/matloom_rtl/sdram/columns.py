@@ -51,6 +51,7 @@ class Columns(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the current chunk, and the cycles between its commands."""
         m = Module()
         plan = self._plan
         chunk = Signal.like(self.i.payload, reset_less=True)

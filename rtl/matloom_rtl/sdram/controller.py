@@ -101,6 +101,7 @@ class SdramController(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: bus port, row opener, column issuer, refresh, banks and data path."""
         m = Module()
         plan = self.plan
         m.submodules.port = port = Port(plan)

@@ -56,6 +56,7 @@ class DataPath(wiring.Component):
         return plan.waits.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
 
     def elaborate(self, platform):
+        """Return the module: the path to the data pins, and the path from them."""
         m = Module()
         self._send(m)
         self._gather(m)

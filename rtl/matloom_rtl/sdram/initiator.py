@@ -67,6 +67,7 @@ class Initiator:
         self.benches = [self.ask_reads, self.ask_writes, self.send, self.receive, self.respond]
 
     def _idle(self):
+        """Return whether to pause in this cycle: at random, as often as `stall` says."""
         return self._random.random() < self._stall
 
     def _is_ready(self, channel):
@@ -101,6 +102,7 @@ class Initiator:
         return burst
 
     async def _send_address(self, ctx, channel, burst):
+        """Send a burst on an address channel, and wait until it is accepted."""
         payload = {"id": burst.id, "addr": burst.address, "len": burst.beats - 1}
         ctx.set(channel.payload, payload)
         ctx.set(channel.valid, 1)
@@ -150,6 +152,7 @@ class Initiator:
             ctx.set(w.valid, 0)
 
     def _note_cycle(self):
+        """Record this cycle as the last with a transfer, and as the first if none was before."""
         self.first = self.cycle if self.first is None else self.first
         self.last = self.cycle
 

@@ -34,9 +34,9 @@ class Merge(wiring.Component):
 
     For boards that do not connect the SDRAM's byte masks. A write beat with all strobes set passes
     unchanged. Any other beat is partial: it enters a queue, and the same address is read from
-    memory at once (`_enter`). At the head of the queue, data from memory replaces the bytes without
-    strobes (`_leave`). So several reads can be in flight, and only the first of a sequence of rows
-    costs the latency of a read. All strobes are set in beats sent to memory.
+    memory at once (`_accept_beats`). At the head of the queue, data from memory replaces the bytes
+    without strobes (`_complete_beats`). So several reads can be in flight, and only the first of a
+    sequence of rows costs the latency of a read. All strobes are set in beats sent to memory.
 
     **Ordering.** The read for a partial beat must see earlier writes to the same beat, and must not
     see later ones. Later ones are behind the beat in the queue. If an older burst without a
@@ -86,6 +86,7 @@ class Merge(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: queues of write beats and of data read for them, and the channels."""
         m = Module()
         m.submodules.unanswered = unanswered = Unanswered(BURSTS)
         m.submodules.queue = queue = SyncFIFOBuffered(
@@ -97,8 +98,8 @@ class Merge(wiring.Component):
         wanted = Signal()
         place = Signal(32 - self._index_bits)
         granted = Signal()
-        self._enter(m, unanswered, queue, (may_begin, wanted, place, granted))
-        merged = self._leave(m, queue, found)
+        self._accept_beats(m, unanswered, queue, (may_begin, wanted, place, granted))
+        merged = self._complete_beats(m, queue, found)
         m.d.comb += granted.eq(self._send_read_addresses(m, unanswered, wanted, place, merged))
         self._receive(m, found)
         return m
@@ -122,7 +123,7 @@ class Merge(wiring.Component):
         m.d.sync += under_way.eq(under_way + unanswered.begin - (b.valid & b.ready))
         return under_way != BURSTS
 
-    def _enter(self, m: Module, unanswered, queue, signals):
+    def _accept_beats(self, m: Module, unanswered, queue, signals):
         """Accept write addresses and beats; after a partial beat, wait until its read is sent."""
         may_begin, wanted, place, granted = signals
         aw, w, out = self.axi_write.aw, self.axi_write.w, self.memory_write.aw
@@ -231,7 +232,7 @@ class Merge(wiring.Component):
             beats.r_en.eq(shown.i.ready),
         ]
 
-    def _leave(self, m: Module, queue, found):
+    def _complete_beats(self, m: Module, queue, found):
         """Send write beats from `queue` to memory; complete partial ones with bytes from `found`.
 
         Both are FIFOs; `found` has the words that memory holds at the addresses of partial beats.

@@ -53,6 +53,7 @@ class Opener(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a state machine that closes, opens and passes a chunk on."""
         m = Module()
         chunk = Signal.like(self.i.payload, reset_less=True)
         m.d.comb += [

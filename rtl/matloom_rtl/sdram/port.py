@@ -69,6 +69,7 @@ class Port(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the chunks of reads and writes, their arbitration, and data queues."""
         m = Module()
         m.submodules.reads = reads = Chunks(self._plan, write=False)
         m.submodules.writes = writes = Chunks(self._plan, write=True)

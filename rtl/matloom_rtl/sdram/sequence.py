@@ -45,6 +45,7 @@ class Sequence(wiring.Component):
         super().__init__()
 
     def elaborate(self, platform):
+        """Return the module: a state machine, with counters of pauses and refreshes."""
         m = Module()
         timing = self._timing
         due, owed = self._due(m)

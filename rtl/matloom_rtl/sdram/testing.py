@@ -26,6 +26,8 @@ _WORD = ctypes.c_uint32
 
 
 class _Shape(ctypes.Structure):
+    """Size, timing and options of an SDRAM: `SdramShape` of sdram.h."""
+
     _fields_ = tuple(
         (name, _WORD)
         for name in (
@@ -159,6 +161,7 @@ class Sdram:
         bits = len(pins.dq.o) // pins.signature.gear
 
         async def bench(ctx):
+            """Exchange the pins' values with the model in each cycle, with the given delays."""
             out, back = deque([[1] + [0] * 9] * outward), deque([0] * inward)
             while True:
                 _clk, _rst, *values = await ctx.tick().sample(*signals)

@@ -47,6 +47,7 @@ class Unanswered(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a ring of bursts without a response, each compared with the beat."""
         m = Module()
         # One-hot: places of the newest, of the next, and of the oldest burst.
         newest = Signal(self._places)

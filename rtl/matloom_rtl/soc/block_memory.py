@@ -43,6 +43,7 @@ class BlockMemory(wiring.Component):
         super().__init__({"wishbone": In(WishboneSignature())})
 
     def elaborate(self, platform):
+        """Return the module: a memory that acknowledges in the cycle after a request."""
         m = Module()
         bus = self.wishbone
         found = Signal()

@@ -34,6 +34,7 @@ class BusArbiter(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a register of the bus' owner, and multiplexers."""
         m = Module()
         first, second, bus = self.first, self.second, self.bus
         owner = Signal()

@@ -39,6 +39,7 @@ class BusDecoder(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: a comparison for each region, and the answers joined."""
         m = Module()
         bus = self.bus
         asked = Signal()

@@ -60,6 +60,7 @@ class SocCore(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: engine, processor, memories and peripherals, and their buses."""
         m = Module()
         m.submodules.core = core = Core(self._config)
         m.d.comb += core.reset.eq(self.reset)
@@ -79,7 +80,10 @@ class SocCore(wiring.Component):
         return m
 
     def _adder(self, m: Module):
+        """Return a function that adds a component, which `reset` resets, as a named submodule."""
+
         def unit(name, component):
+            """Add a component that `reset` resets as submodule `name`; return it."""
             m.submodules[name] = ResetInserter(self.reset)(component)
             return component
 

@@ -85,6 +85,7 @@ class Cpu(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: an instance of the processor's Verilog module."""
         m = Module()
         ports = {**_bus("iBus", self.instructions), **_bus("dBus", self.data)}
         m.submodules.vexriscv = Instance(

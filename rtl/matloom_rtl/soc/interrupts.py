@@ -30,6 +30,7 @@ class Interrupts(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: the enable register, and the OR of enabled sources."""
         m = Module()
         port = self.port
         enable = Signal(len(INTERRUPTS))

@@ -52,6 +52,7 @@ class MemoryArbiter(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: merged requests, and queues that route the responses."""
         m = Module()
         engine, cpu, out = self.engine_read, self.cpu_read, self.axi_read
         beats = self._owners(m, "beats")

@@ -44,6 +44,7 @@ class MemoryBridge(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: read and write accesses, and their acknowledgement."""
         m = Module()
         bus = self.wishbone
         busy = Signal()

@@ -62,6 +62,7 @@ class PeripheralBridge(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: two-cycle accesses to the peripheral of each window."""
         m = Module()
         bus = self.wishbone
         starts = Signal()

@@ -44,6 +44,7 @@ class System(wiring.Component):
         }
 
     def elaborate(self, platform):
+        """Return the module: constants, and registers of the last failed access."""
         m = Module()
         port = self.port
         failed = Signal()

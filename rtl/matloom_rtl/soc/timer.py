@@ -32,6 +32,7 @@ class Timer(wiring.Component):
         super().__init__({"port": In(PeripheralSignature()), "irq": Out(1)})
 
     def elaborate(self, platform):
+        """Return the module: the counter, the compare value, and their registers."""
         m = Module()
         port = self.port
         count = Signal(64, init=self._first)

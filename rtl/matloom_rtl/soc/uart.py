@@ -52,6 +52,7 @@ class Uart(wiring.Component):
         )
 
     def elaborate(self, platform):
+        """Return the module: receiver with a queue, transmitter, and their registers."""
         m = Module()
         port = self.port
         divisor = Signal(_DIVISOR_BITS, init=self._divisor)

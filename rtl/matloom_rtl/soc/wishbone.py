@@ -63,6 +63,7 @@ class RegisterBridge(wiring.Component):
         super().__init__({"wishbone": In(WishboneSignature()), "axi_lite": Out(AxiLiteSignature())})
 
     def elaborate(self, platform):
+        """Return the module: an access to the engine's registers for each bus cycle."""
         m = Module()
         m.submodules.accesses = accesses = Accesses(_BUS_BITS)
         connect(m, accesses.axi_lite, flipped(self.axi_lite))

@@ -46,7 +46,7 @@ class _Grids:
             self.before.append(before)
             self.some.append(some)
             self.at.append(later)
-        self._assume(m, unit)
+        self._assume_inputs(m, unit)
         for stage in range(2, _STAGES + 1):
             there, now, newer = self.valid[stage], self.at[stage], self.before[stage - 1]
             m.d.comb += [
@@ -63,7 +63,8 @@ class _Grids:
         now, before = self.at[stage], self.before[stage]
         return Cat(now[name] == before[name] for name in self._names).all()
 
-    def _assume(self, m: Module, unit: Outputs) -> None:
+    def _assume_inputs(self, m: Module, unit: Outputs) -> None:
+        """Assume the rules for the unit's inputs: how vectors move, and where lines begin."""
         grid, there = unit.grid, unit.valid[0]
         moved = Signal(_STAGES - 1)
         m.d.sync += moved.eq(unit.valid)
@@ -175,14 +176,14 @@ def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     place.set_next(Mux(ends, 0, place.now + 1))
     is_open = []
     for name, restart, moves in (("x", restarts | (place.now == 0), 1), ("y", restarts, ends)):
-        size, skip = (getattr(grid, f"out_{each}") for each in _fields(name))
+        size, skip = (getattr(grid, f"out_{each}") for each in _fields_of_axis(name))
         found = _Count(m, f"{name}_found", len(size) + 1, there, restart)
         skipped = _Count(m, f"{name}_skipped", len(skip), there, restart)
         turns = moves & (skipped.now == skip)
         found.set_next(Mux(turns, found.plus_one(), found.now))
         skipped.set_next(Mux(turns, 0, skipped.now + moves))
         is_open.append((skipped.now == 0) & (found.now < size))
-        _axis(m, whitebox, name, (found, skipped), grids, begun)
+        _axis_lemmas(m, whitebox, name, (found, skipped), grids, begun)
     some = grids.some[2]
     m.d.comb += [
         implies(some, whitebox.register(name="after_end") == (~begun | (place.next == 0))),
@@ -201,11 +202,12 @@ def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     return ~grid.window | (counted & Cat(is_open).all())
 
 
-def _fields(name: str) -> tuple[str, str]:
+def _fields_of_axis(name: str) -> tuple[str, str]:
+    """Return the fields, less ``out_``, with the outputs and the skipped positions of an axis."""
     return ("width", "x_skip") if name == "x" else ("height", "y_skip")
 
 
-def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
+def _axis_lemmas(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
     """Assert invariants for the induction: counts of outputs and of skipped positions.
 
     `name` is the axis, x or y.
@@ -213,7 +215,7 @@ def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun
     They are right for the next vector. If it begins a line, those of x are not relevant.
     """
     (found, skipped), before = counts, grids.before[2]
-    size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
+    size, skip = (getattr(before, f"out_{each}") for each in _fields_of_axis(name))
     skips, left, some_left = (
         whitebox.register(name=f"{name}_{n}") for n in ("skips", "left", "some")
     )

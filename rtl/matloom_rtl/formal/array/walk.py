@@ -37,7 +37,7 @@ def walk(unit: Walk) -> Claim:
         implies(Cat(nest.running, nest.there[1:]).any(), unit.active),
     ]
     vector, last = unit.vector, nest.vector[STAGES]
-    same_flags(m, vector, last, unit.valid, unit._config)
+    claim_flags(m, vector, last, unit.valid, unit._config)
     elements(m, vector, last, unit.valid, unit._config)
     address = (last.fields.input_addr + product + last.byte)[: access_bits(unit._config)]
     m.d.comb += [
@@ -59,7 +59,7 @@ def _needs_read(unit: Walk):
     return unit.valid & vector.row_valid & some
 
 
-def same_flags(m: Module, found, vector, there, config) -> None:
+def claim_flags(m: Module, found, vector, there, config) -> None:
     """Claim that `found`, a vector within the unit, has the flags of the reference `vector`."""
     fields = vector.fields
     m.d.comb += [
@@ -95,7 +95,8 @@ def elements(m: Module, found, vector, there, config) -> None:
         m.d.comb += implies(there, taken == in_row)
 
 
-def _row_there(vector):
+def _is_row_in_input(vector):
+    """Return whether the row of a reference vector lies in the input."""
     return (vector.row >= 0) & (vector.row < vector.fields.input_rows)
 
 
@@ -104,7 +105,7 @@ def row_valid(vector, config):
 
     A block of 2 x 2 positions must also have all of its bytes in its row.
     """
-    byte, fields, there = vector.byte, vector.fields, _row_there(vector)
+    byte, fields, there = vector.byte, vector.fields, _is_row_in_input(vector)
     if config.has_paired_windows:
         whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)
         there = there & (~_is_paired(vector, config) | whole)
@@ -112,6 +113,7 @@ def row_valid(vector, config):
 
 
 def _is_paired(vector, config):
+    """Return whether a reference vector belongs to a polyphase stride-2 window (field `paired`)."""
     return vector.fields.window & vector.fields.paired if config.has_paired_windows else Const(0, 1)
 
 
@@ -153,7 +155,7 @@ def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
         implies(there[2] & ~beyond, base == (fields.input_addr + second.byte)[: len(base)]),
         implies(there[2] & ~beyond, room == fields.input_row_bytes - second.byte),
         implies(there[2] & ~beyond, under == -second.byte),
-        implies(there[2], s2.row_valid == _row_there(second)),
+        implies(there[2], s2.row_valid == _is_row_in_input(second)),
         implies(there[2] & s2.row_valid, row == second.row[:12]),
         implies(there[3], s3.row_valid == row_valid(third, config)),
         implies(
@@ -162,7 +164,7 @@ def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
         ),
     ]
     for stage, found in ((2, s2), (3, s3)):
-        same_flags(m, found, nest.vector[stage], there[stage], config)
+        claim_flags(m, found, nest.vector[stage], there[stage], config)
     elements(m, s3, third, there[3], config)
 
 

@@ -21,15 +21,15 @@ _SETTLED = 2
 
 def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Assert all invariants for the induction: the walk's registers during an instruction."""
-    _commands(m, whitebox, walk)
-    _counters(m, whitebox, walk)
-    settled = _timing(m, whitebox, walk)
-    _places(m, walk)
+    _stored_fields(m, whitebox, walk)
+    _loop_counters(m, whitebox, walk)
+    settled = _claim_step_duration(m, whitebox, walk)
+    _unchanged_positions(m, walk)
     _positions(m, whitebox, walk)
-    _following(m, whitebox, walk, settled)
+    _next_step_positions(m, whitebox, walk, settled)
 
 
-def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
+def _stored_fields(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Assert invariants for the induction: stored fields are those of `i`, which is stable."""
     unit, fields, running = whitebox.unit, walk.fields, walk.running
     waiting, begun = whitebox.register(name="waiting"), whitebox.register(name="begun")
@@ -52,7 +52,7 @@ def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
                 m.d.comb += implies(there, stages[name] == held[name])
 
 
-def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
+def _loop_counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Assert invariants for the induction: loop counters and flags are those of the reference."""
     nest, running = walk.nest, walk.running
     for name, loop in nest.loops.items():
@@ -81,8 +81,8 @@ def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     ]
 
 
-def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
-    """Claim that a step (the vectors of one weight tile) lasts at least an accumulator update.
+def _claim_step_duration(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
+    """Claim that a step (one weight tile) outlasts an accumulator update; return its cycles.
 
     An accumulating instruction starts at least that long after the previous one. Only cycles with
     room count. Returns the cycles since the current step began, saturating above `_SETTLED`.
@@ -120,7 +120,7 @@ def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
     return settled
 
 
-def _places(m: Module, walk: WalkNest) -> None:
+def _unchanged_positions(m: Module, walk: WalkNest) -> None:
     """Assert invariants for the induction: positions in loops that do not change them.
 
     They equal the position of the loop around.
@@ -140,7 +140,7 @@ def _places(m: Module, walk: WalkNest) -> None:
 
 
 def is_at(position, place, bits: int):
-    """Return whether a position, as the walk stores it, is that of `place`.
+    """Return whether a position, as the walk stores it, is the number `place`.
 
     Places from two to the power of `bits` on are only marked as beyond the input.
     """
@@ -161,7 +161,7 @@ def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
         m.d.comb += implies(running, is_at(whitebox.register(name=name), at["row"][loop], ROW_BITS))
 
 
-def _following(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
+def _next_step_positions(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
     """Assert invariants for the induction: the next step's position, as it is computed."""
     nest, running, config = walk.nest, walk.running, walk.config
     at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits

@@ -17,7 +17,7 @@ __all__ = ["reach", "reach_proofs"]
 
 
 def reach(config: Config) -> Claim:
-    """Claim that all positions of the loops fit, as the proof of `Walk` assumes."""
+    """Claim that no position that the loops reach overflows, as the proof of `Walk` assumes."""
     m = Module()
     layout = body_layout(Opcode.EXEC, config)
     begin = Signal()

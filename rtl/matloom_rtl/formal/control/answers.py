@@ -25,7 +25,7 @@ _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Se
 
 
 class _Answers:
-    """Free inputs instead of the checks of fields and extents, at the times proven for these.
+    """Free inputs instead of the checks of fields and memory ranges, with their proven timing.
 
     Members
     -------
@@ -45,10 +45,11 @@ class _Answers:
         self.bounds, self.legality = (whitebox.child(name).unit for name in ("bounds", "legality"))
         self.says = Signal(2)
         self.ports = (self.says, *whitebox.free("bounds"), *whitebox.free("legality"))
-        self._judge_fields(m)
-        self._check_extents(m)
+        self._add_field_check(m)
+        self._add_extent_check(m)
 
-    def _judge_fields(self, m: Module) -> None:
+    def _add_field_check(self, m: Module) -> None:
+        """Add the check of fields as free inputs, equal to one verdict once it is due."""
         legality, shown = self.legality, Shown(m, self.legality)
         self.illegal = Signal()
         self.read_only = Signal()
@@ -60,7 +61,8 @@ class _Answers:
         # Proven for the unit by `legality`.
         m.d.comb += Assume((self.held != 2) | verdict)
 
-    def _check_extents(self, m: Module) -> None:
+    def _add_extent_check(self, m: Module) -> None:
+        """Add the check of memory ranges as free inputs, with the timing proven for it."""
         bounds = self.bounds
         self.busy = Signal()
         self.since = Signal(range(_LONGEST + 2))
@@ -131,7 +133,7 @@ class _Instruction:
 
 
 def _cause(checks: _Answers, flow: InstructionFlow, now: _Instruction):
-    """Return the cause of the first check that fails; 0 if none does. Extents are checked last."""
+    """Return the cause of the first check that fails, 0 if none; memory ranges come last."""
     cause = checks.bounds.fault
     for applies, each in (
         (now.early, Fault.DEPENDENCY),
@@ -233,10 +235,9 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
 
 
 def answer_timing(unit: Bounds) -> Claim:
-    """Claim when a check of extents answers, and that its answer stays until the next check.
+    """Claim when a check of memory ranges answers, and that its answer stays until the next one.
 
-    Assumes one check at a time, which `answers` claims of the dispatcher. `bounds` claims the
-    answer itself.
+    Assumes one check at a time, which `answers` claims. `bounds` claims the answer itself.
     """
     m = Module()
     whitebox = Whitebox(unit)

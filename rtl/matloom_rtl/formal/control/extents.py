@@ -68,6 +68,7 @@ def _transfer(fields: _Fields, loads: bool) -> list:
         fields.assumed += [fields("fill") == 0, fields("spread") == 0]
 
     def box(side, first, last):
+        """Return the end of a transfer's bytes, whose first row ends `last` bytes after `first`."""
         first = first + rows * fields.step(f"{side}_row_step")
         return first + planes * fields.step(f"{side}_plane_step") + last
 
@@ -131,6 +132,7 @@ def _post(fields: _Fields) -> list:
         size = Mux(floats, Mux(form == 8, 2, Mux(form < 6, 1, 0)), size)
 
     def bytes_of(side):
+        """Return the end of the bytes of an operand; `side` is the prefix of its fields."""
         last = fields(f"{side}_addr") + (height - 1) * fields.step(f"{side}_pitch")
         last = last + (width - 1) * fields.step("x_step")
         return last + ((blocks - 1) * config.columns << size) + (fields("tail") << size)

@@ -104,6 +104,7 @@ def _lemmas(m: Module, whitebox: Whitebox, item: _MarkedInstruction, present, un
 
 
 def _as_value(port):
+    """Return a view as a value, and other signals as they are."""
     return port.as_value() if hasattr(port, "as_value") else port
 
 
@@ -116,7 +117,8 @@ def _assume_dispatch(
     """
     unissued = Signal()
     completed = [
-        Signal(len(each), name=f"completed_{number}") for number, each in enumerate(_counts(unit))
+        Signal(len(each), name=f"completed_{number}")
+        for number, each in enumerate(_completed_counts(unit))
     ]
     with m.If(issue[number]):
         m.d.sync += unissued.eq(0)
@@ -140,7 +142,8 @@ def _assume_dispatch(
     return unissued
 
 
-def _counts(unit: UnitQueue) -> list:
+def _completed_counts(unit: UnitQueue) -> list:
+    """Return the number of instructions that each unit completed, as the queue's input says."""
     return [unit.completed[number] for number in range(len(UNITS))]
 
 
@@ -196,6 +199,7 @@ def _claim_notes(m: Module, whitebox: Whitebox, item: _MarkedInstruction) -> Non
     kept = unit.notes.shape()(whitebox.register(name="notes"))
 
     def same(notes):
+        """Return whether stored notes equal the marked instruction's waits and target counts."""
         return Cat(
             (notes.waits[each] == (item.waits[each] != 0))
             & (notes.targets[each] == item.targets[each])

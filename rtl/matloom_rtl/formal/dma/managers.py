@@ -24,6 +24,7 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
     index_bits = len(burst.first)
 
     def is_allowed(start, count):
+        """Return whether a burst of `count` + 1 beats is aligned and within a 4 KiB page."""
         page = start[:12] + ((count + 1) << index_bits) <= 4096
         return page & (count < burst_beats) & (start[:index_bits] == 0)
 

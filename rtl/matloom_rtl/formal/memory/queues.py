@@ -80,6 +80,7 @@ def stream_register(unit=None) -> Claim:
 
 
 def _fields(registered: bool, stored: bool) -> data.StructLayout:
+    """Return the layout of an item with registered fields, with stored fields, or with both."""
     return data.StructLayout({**(_HAND if registered else {}), **(_STORED if stored else {})})
 
 
@@ -208,6 +209,7 @@ def sync_fifo_buffered(depth: int, unit=None) -> Claim:
 
 
 def _fifo_order(m: Module, fifo, depth: int) -> Order:
+    """Return the reference for the order of items in one of Amaranth's FIFOs."""
     return Order(
         m,
         places=depth,
@@ -239,6 +241,7 @@ def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
 
 
 def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
+    """Return the claim in `m` about one of Amaranth's FIFOs, whose inputs and mark are free."""
     return Claim(module=m, ports=(order.mark, fifo.w_en, fifo.w_data, fifo.r_en))
 
 
@@ -248,6 +251,7 @@ def _kinds_of_fields(layout, registered) -> tuple[bool, bool]:
 
 
 def _text_of_kinds(registered: bool, stored: bool) -> str:
+    """Return words for a statement that tell which kinds of fields an item has."""
     return " and ".join(("registered",) * registered + ("stored",) * stored)
 
 

@@ -238,6 +238,7 @@ def _elements(m: Module, whitebox: Whitebox, arrives: list):
         m.d.comb += Assert(whitebox.register(name="before") == Cat(reads[:-1]))
 
     def elements(size: int):
+        """Return the values of a vector whose elements have 2**`size` bytes."""
         whole, bits = Cat(reads[-(1 << size) :]), 8 << size
         parts = (whole.word_select(index, bits) for index in range(columns))
         return Cat(Cat(part, part[-1].replicate(32 - bits)) for part in parts)

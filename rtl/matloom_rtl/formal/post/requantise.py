@@ -160,6 +160,7 @@ class _Rounded(Lane):
         self.up = Signal()
 
     def elaborate(self, platform):
+        """Return the module: only the last stages of the lane: zero point and clamp."""
         m = Module()
         self._settings = {name: getattr(self, name) for name in _LIMITS}
         m.d.comb += self.result.eq(self._finish(m, self.floor, self.up))

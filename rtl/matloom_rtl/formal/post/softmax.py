@@ -188,6 +188,7 @@ def _results(m: Module, whitebox: Whitebox, flags: list) -> None:
 
 
 def _has_elements(flags):
+    """Return whether any element comes with the flags of a cycle."""
     return flags.largest | flags.sums | flags.results
 
 

@@ -29,6 +29,7 @@ class _Parts:
         self.unit = unit = whitebox.unit
 
         def flags_of(item):
+            """Return whether a write beat is partial, and whether it is the last of its burst."""
             beat = WriteBeat(unit._bits)(item)
             return ~beat.strb.all(), beat.last
 

@@ -38,6 +38,7 @@ class Commands:
         given = []
 
         def decode(name: str, code: int) -> Signal:
+            """Return whether CS, RAS, CAS and WE have the code of a command; list it in `given`."""
             given.append(Signal(name=f"pins_{name}"))
             m.d.comb += given[-1].eq(Cat(pins.cs, pins.ras, pins.cas, pins.we) == code)
             return given[-1]
@@ -105,6 +106,7 @@ class Rules:
         self._data(m)
 
     def _count(self, m: Module) -> dict:
+        """Return counts of cycles since each kind of command, by name."""
         timing, given, burst = self.waits, self.given, self.plan.burst
         self.longest_row = max(timing.ras, timing.rc - timing.rp)
         events = {
