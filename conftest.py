@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_addoption(parser):
+    """Add the options --seed and --rotate."""
     parser.addoption(
         "--seed",
         default="0",
@@ -39,7 +40,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Settle the seed once: worker processes receive the number, not the word.
+    """Set up the seed, which is drawn once for all worker processes, and the checks in tests.
 
     Programs are not checked when they are compiled: most tests compare results themselves.
     Every chip that a test simulates is held against the bus rules, unless someone said otherwise.
@@ -58,7 +59,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session):
-    """Let the tools of WebAssembly compile themselves once, if ever, before many need them.
+    """Start compiling the WebAssembly tools in the background if slow tests will need them.
 
     Each process that finds no cache does so by itself, for a minute or more. Fast tests need none.
     """
@@ -74,26 +75,27 @@ def pytest_sessionstart(session):
 
 
 def pytest_unconfigure(config):
-    """Leave no process behind when the tests end before the tools are compiled."""
+    """Stop the tools that still compile when the tests end."""
     for tool in getattr(config, "compiling", ()):
         tool.kill()
         tool.wait()
 
 
 def pytest_collection_finish():
-    """Look for garbage seldom, and not among what was imported: tests leave few cycles behind."""
+    """Make garbage collection rare: tests leave few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_report_header(config):
+    """Show the seed at the top of the report."""
     return f"seed: {config.option.seed}"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_winners_of_tune(tmp_path_factory):
-    """Compile as by default, whatever `matloom tune` has kept on this machine."""
+    """Compile with default settings, whatever `matloom tune` has stored on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MATLOOM_TUNED", str(tmp_path_factory.mktemp("tuned") / "none"))
         yield
@@ -101,7 +103,7 @@ def _no_winners_of_tune(tmp_path_factory):
 
 @pytest.fixture
 def seed(request):
-    """The seed of this run; printed, so that a failure's report shows it."""
+    """Seed of this run, printed so that the report of a failure shows it."""
     number = request.config.option.seed
     print(f"--seed={number}")
     return number
@@ -112,7 +114,7 @@ _TURN = (5**0.5 - 1) / 2
 
 
 def rotate(items, turn):
-    """Return the items in their order, beginning elsewhere on each turn.
+    """Return the items rotated by an amount that depends on `turn`, the number of the run.
 
     The beginnings of consecutive turns are spread evenly, so that a few of them reach every item
     though each comes only a part of the way.
@@ -122,11 +124,11 @@ def rotate(items, turn):
 
 
 class Cases:
-    """Marks cases as slow that `fast_cases` leaves out, before the slow ones are deselected."""
+    """Pytest plugin that marks some cases of tests with the marker `fast_cases` as slow."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items):
-        """Keep the first case of each of so many equal parts."""
+        """Mark all but N evenly spaced cases of a test as slow, for the marker `fast_cases(N)`."""
         tests = defaultdict(list)
         for item in items:
             if item.get_closest_marker("fast_cases") and not item.get_closest_marker("slow"):
@@ -141,7 +143,7 @@ class Cases:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Order what is selected, and let cocotb and its libraries warn: they are not ours to mend."""
+    """Rotate the tests as --rotate says, and allow warnings in those that use cocotb."""
     items[:] = rotate(items, config.option.rotate)
     for item in items:
         if item.path.is_relative_to(ROOT / "sim_tests"):

@@ -52,7 +52,9 @@ def apply_advice(network: Path, program: Program, line: Advice) -> int:
     return cycles(compile_unchecked(network, change.apply(program.config), memory, effort))
 
 
-def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str, Advice, float]]:
+def measure_advice(
+    networks: list[Path], config: Config, most: int
+) -> Iterator[tuple[str, Advice, float]]:
     """Yield each network's name, its first line of advice, and the counted gain as a fraction.
 
     Networks with more than `most` predicted cycles, or without advice, are left out.
@@ -86,7 +88,7 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=3_000_000)
     arguments = parser.parse_args()
     false = 0
-    for name, line, gain in rows(
+    for name, line, gain in measure_advice(
         arguments.networks, load_config(arguments.config), arguments.cycles
     ):
         right = is_true(line, gain)

@@ -37,6 +37,7 @@ def synthesise(device: str, config: str) -> dict[str, Any]:
 
 
 def _used_cells(report: dict[str, Any]) -> dict[str, int]:
+    """Return the used number of each resource, by name, from a report of the flow."""
     return {name: item["used"] for name, item in report["area"].items()}
 
 

@@ -137,7 +137,7 @@ def fold_normalisations(network: nn.Module) -> nn.Module:
 
 
 def figures(report: QuantisationReport) -> dict:
-    """Return the entry of a quantisation report in the stored file."""
+    """Return the figures of a quantisation report that are stored, by name."""
     (output,) = report.outputs
     return {
         "accuracy": output.accuracy.value,

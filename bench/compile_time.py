@@ -53,6 +53,7 @@ class _LimitError(Exception):
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
+    """Raise `_LimitError`; a signal handler."""
     raise _LimitError
 
 

@@ -107,6 +107,7 @@ class Machine:
     # ---- The program and its start ----
 
     def _word(self):
+        """Return the `struct` code of a word of the processor."""
         return "Q" if self.processor.bits == 64 else "I"
 
     def _unpack(self, layout, data, offset=0):
@@ -156,6 +157,7 @@ class Machine:
         self._uc.reg_write(self.processor.stack, stack)
 
     def _enable_floats(self):
+        """Allow floating-point instructions, which a processor traps after reset."""
         if self.processor.bits == 64:
             self._uc.reg_write(arm.UC_ARM64_REG_CPACR_EL1, 3 << 20)
         else:
@@ -179,9 +181,11 @@ class Machine:
         self.code = code & 255
 
     def _zero(self, *_):
+        """Handle a system call that may do nothing: return 0."""
         return 0
 
     def _terminal(self, *_):
+        """Handle `ioctl`: return the code for files that are no terminal."""
         return NO_TERMINAL
 
     def _text(self, address):
@@ -192,6 +196,7 @@ class Machine:
         return found[:-1].decode()
 
     def _open_file(self, _folder, path, *_):
+        """Handle `openat`: return the number of an open file, or the code for a missing one."""
         name = self._text(path)
         if name not in self.files:
             return NO_FILE

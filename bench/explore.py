@@ -50,6 +50,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
 
     def exploration(name: str) -> Exploration:
+        """Return an exploration of engines on the board, with `name` as the journal's file name."""
         return Exploration(
             part=board_part(BOARD, None),
             networks=tuple(arguments.network),

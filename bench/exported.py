@@ -62,7 +62,7 @@ class Calibration(quantization.CalibrationDataReader):
 
 
 def quantise(path, form):
-    """Quantise a network; return the path of the result, in the same folder."""
+    """Quantise a network in form ``QDQ`` or ``QOperator``; return the path of the new file."""
     prepared, made = path.with_suffix(".prepared.onnx"), path.with_suffix(f".{form}.onnx")
     quant_pre_process(path, prepared, skip_symbolic_shape=True)
     quantization.quantize_static(

@@ -51,7 +51,7 @@ def available() -> bool:
 
 
 def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()) -> Path:
-    """Build a program of the driver and start code that calls it; return its path.
+    """Build the driver and start code that calls it as a program; return the program's path.
 
     Parameters
     ----------
@@ -184,6 +184,7 @@ def _files(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _size(path: Path) -> dict[str, int]:
+    """Return the bytes of code and of constants of an ELF file."""
     sizes = sections(path)
     return {"code": sizes[".text"], "constants": sizes.get(".rodata", 0)}
 

@@ -53,6 +53,8 @@ Bursts = list[tuple[int, int]]
 
 
 class _Result(ctypes.Structure):
+    """Measurements of a simulation, as the C wrapper of a controller fills them in."""
+
     _fields_ = (
         *((name, ctypes.c_uint64) for name in ("first", "last", "columns", "activations")),
         *((name, ctypes.c_uint64) for name in ("refreshes", "edge", "wrong")),
@@ -148,9 +150,11 @@ def _initialisation(registers: dict[str, int], timing: SdramTiming) -> list[tupl
     writes: list[tuple[int, int, int]] = []
 
     def write(name: str, data: int, wait: int = 0) -> None:
+        """Append a write of `data` to a register, and `wait` cycles after it."""
         writes.append((registers[name] // 4, data, wait))
 
     def command(bits: int, address: int, wait: int) -> None:
+        """Append the writes that issue an SDRAM command, and `wait` cycles after it."""
         write("sdram_dfii_pi0_address", address, wait)
         write("sdram_dfii_pi0_baddress", 0)
         write("sdram_dfii_pi0_command", bits)

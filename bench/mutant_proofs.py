@@ -74,6 +74,7 @@ def write_claims(proofs: list[Proof], folder: Path) -> list[ClaimFiles]:
 
 
 def _verilog(proof: Proof) -> str:
+    """Return the Verilog of a proof's claim, as a module `top`."""
     claim = proof.build()
     ports = [port for port in claim.ports if len(port)]
     return verilog.convert(
@@ -131,8 +132,8 @@ def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> 
     }
 
 
-def _place(cell: re.Match[str]) -> tuple[Any, ...]:
-    """Return a key that identifies a cell in both netlists: its lines, type and parameters."""
+def _cell_key(cell: re.Match[str]) -> tuple[Any, ...]:
+    """Return a key of a cell that is the same in the netlists of chip and claim."""
     numbers = re.findall(r"(\d+)\.\d+-(\d+)\.\d+", cell["src"] or "")
     lines = tuple((int(first), int(last)) for first, last in numbers)
     return lines, cell["type"], tuple(re.findall(r"parameter (.*)", cell["body"]))
@@ -147,8 +148,8 @@ def _counterparts(mutant: str, chip: Path, claim: ClaimFiles) -> Iterator[str]:
     cell = next((each for each in cells if each["name"] == name), None)
     if cell is None:
         return
-    key = _place(cell)
-    same = [each["name"] for each in cells if _place(each) == key]
+    key = _cell_key(cell)
+    same = [each["name"] for each in cells if _cell_key(each) == key]
     own = _modules((chip / "chip.v").read_text())[module]
     for other, text in _modules(claim.verilog).items():
         lines = _same_lines(own, text) if other != "top" else {}
@@ -156,7 +157,7 @@ def _counterparts(mutant: str, chip: Path, claim: ClaimFiles) -> Iterator[str]:
             continue
         there = (tuple((lines[a], lines[b]) for a, b in key[0]), *key[1:])
         cells = _cells(claim.folder / "claim.il")[other]
-        names = [each["name"] for each in cells if _place(each) == there]
+        names = [each["name"] for each in cells if _cell_key(each) == there]
         if len(names) == len(same):
             words = re.sub(r" -(?:wire|src) \S+| -wirebit \d+", "", mutant)
             counterpart = names[same.index(name)]

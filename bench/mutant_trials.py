@@ -39,6 +39,7 @@ class MutantTransport(RtlTransport):
     def _load(
         self, config: Config, trace: bool, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
+        """Return the library of all mutants, with this transport's mutant selected."""
         path, number = self._of
         library = load(path)
         library.matloom_choose(number)

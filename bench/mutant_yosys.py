@@ -61,6 +61,7 @@ def is_equivalent(mutant: str, folder: Path) -> bool:
 
 
 def _passes(script: str, folder: Path) -> bool:
+    """Return whether a Yosys script succeeds in `_EQUIVALENCE_SECONDS`."""
     try:
         run_yosys(script, folder, _EQUIVALENCE_SECONDS)
     except FlowError:

@@ -79,6 +79,7 @@ def with_mutants(mutants: list[str], folder: Path) -> Path:
 
 
 def _options() -> argparse.Namespace:
+    """Return the options of the command line."""
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

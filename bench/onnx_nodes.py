@@ -157,7 +157,7 @@ def is_equal(actual: Any, expected: Any) -> bool:
     return alike and np.array_equal(actual, expected, equal_nan=actual.dtype.kind == "f")
 
 
-def place(program: Any) -> str:
+def placement(program: Any) -> str:
     """Return where a program's operators run: on the engine, the host or an interpreter."""
     where = {
         name
@@ -198,7 +198,7 @@ def outcome(case: Case) -> dict[str, Any]:
         return {"refused": str(error)}
     outputs = list(made.values()) if isinstance(made, dict) else [made]
     wanted = expected_outputs(case)
-    row: dict[str, Any] = {"where": place(program)}
+    row: dict[str, Any] = {"where": placement(program)}
     if case.outputs and len(case.outputs) == len(outputs):
         row["as_onnx"] = all(
             is_near(a, b, case) for a, b in zip(outputs, case.outputs, strict=True)

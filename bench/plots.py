@@ -42,6 +42,7 @@ def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, An
     """Return a function that plots cycles against a parameter, with dashed rooflines."""
 
     def draw(axes: Axes, report: Any) -> None:
+        """Draw the points of the sweep, a line for each network."""
         for index, name in enumerate(names):
             points = [
                 item for item in report["points"] if item["sweep"] == sweep and item["name"] == name
@@ -65,6 +66,7 @@ def _compilation(sweep: str, label: str) -> Callable[[Axes, Any], None]:
     """Return a function that draws compile times against a parameter, with checks dashed."""
 
     def draw(axes: Axes, report: Any) -> None:
+        """Draw the points of the sweep, two lines for each preset."""
         points = [item for item in report["points"] if item["sweep"] == sweep]
         for index, preset in enumerate(sorted({item["preset"] for item in points})):
             chosen = [item for item in points if item["preset"] == preset and item["seconds"]]

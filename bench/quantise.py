@@ -233,6 +233,7 @@ def report_row(
     whole = {numbers[name]: values for name, values in exact[0].items()}
 
     def ratio(number: int, values: Array) -> float | None:
+        """Return the SQNR in dB of a tensor's `values`, as far as later operators see them."""
         matter = (
             clamp_to_relevant(graph, number, {**whole, number: v}) for v in (whole[number], values)
         )

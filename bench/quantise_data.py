@@ -87,6 +87,7 @@ def installed_fonts() -> list[str]:
 
 
 def _is_symbols(name: str) -> bool:
+    """Return whether a font's name suggests that it has symbols instead of letters."""
     words = ("cmex", "cmsy", "symbol", "emoji", "dingbat", "cmmi", "wingding", "nonuni")
     return any(word in name.lower() for word in words)
 

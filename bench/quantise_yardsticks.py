@@ -109,10 +109,13 @@ def quantise_with_onnx_runtime(graph: Graph, method: str, calibration: Array, te
     name = graph.tensors[graph.inputs[0]].name
 
     class Reader(CalibrationDataReader):
+        """Source of the calibration samples, one after another."""
+
         def __init__(self) -> None:
             self._rest: Iterator[Array] = iter(calibration)
 
         def get_next(self) -> dict[str, Array] | None:
+            """Return the next sample as an input by name; None after the last."""
             sample = next(self._rest, None)
             return None if sample is None else {name: sample}
 

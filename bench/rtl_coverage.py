@@ -78,16 +78,17 @@ def _bus_errors(chip: LinesTransport, pair: Pair, generator: random.Random) -> N
         _run_faulty(chip, pair, stream, broken)
     pair.rtl.write("TIMEOUT", generator.randint(20, 300))
     stream = random_stream(generator.getrandbits(32), pair.config)
-    _run_faulty(chip, pair, stream, MemoryTiming(memory=_slowest()))
+    _run_faulty(chip, pair, stream, MemoryTiming(memory=_slow_memory()))
     pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
 
 
-def _slowest() -> Memory:
+def _slow_memory() -> Memory:
     """Return a memory whose first beat arrives after the watchdog fires."""
     return dataclasses.replace(load_memory("sdram-16"), read_latency=400)
 
 
 def _run_faulty(chip: LinesTransport, pair: Pair, stream: Any, timing: MemoryTiming) -> None:
+    """Run a stream that may fault, with a slow or faulty memory; then reset the chip."""
     chip.set_timing(timing)
     try:
         run_stream(pair.rtl, stream)

@@ -96,6 +96,7 @@ def depthwise(rows: int, columns: int, stride: int = 1, dilation: int = 1) -> La
     """Return a depthwise convolution."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the depthwise convolution of tensor `x`; return its output."""
         attributes = kinds.DepthwiseConv2D(
             stride=(stride, stride),
             dilation=(dilation, dilation),
@@ -116,6 +117,7 @@ def convolution(
     """
 
     def layer(network: Network, x: int) -> int:
+        """Add the convolutions, the first of tensor `x`; return the last output."""
         for channels in outputs or (network.channels(x),):
             attributes = kinds.Conv2D(
                 stride=(stride, stride),
@@ -133,6 +135,7 @@ def transposed_convolution(kernel: int) -> Layer:
     """Return a transposed convolution that doubles the size."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the transposed convolution of tensor `x`; return its output."""
         _images, rows, columns, channels = network.tensors[x].shape
         before, after = same(2 * rows, kernel, 2)
         attributes = kinds.TransposeConv(
@@ -150,6 +153,7 @@ def dense(outputs: int) -> Layer:
     """Return a dense layer."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the dense layer on tensor `x`; return its output."""
         attributes = kinds.FullyConnected(keep_num_dims=True)
         weights = network.weights(outputs, network.channels(x))
         return network.add(Op.FULLY_CONNECTED, [x, weights], attributes)
@@ -161,6 +165,7 @@ def pool(op: Op, window: int, stride: int) -> Layer:
     """Return a pooling layer; at stride 1 it keeps the size."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the pool of tensor `x`; return its output."""
         attributes = kinds.Pool2D(
             window=(window, window),
             stride=(stride, stride),
@@ -175,6 +180,7 @@ def arithmetic(op: Op) -> Layer:
     """Return a layer that combines its input with the output of the first convolution by `op`."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the operator on tensor `x` and the first output; return the result."""
         return network.add(op, [x, network.first], kinds.Arithmetic())
 
     return layer
@@ -194,6 +200,7 @@ def upsampling() -> Layer:
     """Return nearest-neighbour resizing by two."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the resizing of tensor `x`; return its output."""
         _images, rows, columns, _channels = network.tensors[x].shape
         attributes = kinds.Resize(
             size=(2 * rows, 2 * columns), align_corners=False, half_pixel_centers=False
@@ -217,6 +224,7 @@ def squeeze_excite() -> Layer:
     """
 
     def layer(network: Network, x: int) -> int:
+        """Scale the channels of tensor `x` by factors from their means; return the result."""
         factor = mean()(network, x)
         for outputs in (network.channels(x) // 4, network.channels(x)):
             factor = convolution(1, 1, outputs)(network, factor)
@@ -230,6 +238,7 @@ def channel_scaling(op: Op) -> Layer:
     """Return a layer that combines its input by `op` with a constant for each channel."""
 
     def layer(network: Network, x: int) -> int:
+        """Add the operator on tensor `x` and a random constant; return the result."""
         data = network.random.integers(-127, 128, (network.channels(x),), np.int8)
         factor = network.constant(data, SCALE)
         attributes = None if op is Op.PRELU else kinds.Arithmetic()

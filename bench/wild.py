@@ -54,7 +54,7 @@ def load_recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[
         return kind, inputs, [golden[key] for key in keys if key in golden]
 
 
-def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
+def is_exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
     """Return whether consecutive calls of a session give the recorded outputs."""
     infos, results = session.program.inputs, session.program.outputs
     equal = True
@@ -88,6 +88,7 @@ def placement(program: Program) -> dict[str, Any]:
 
 
 def _give_up(_number: int, _frame: Any) -> None:
+    """Raise TimeoutError; a signal handler."""
     raise TimeoutError
 
 
@@ -110,13 +111,15 @@ def measure(
     entry["compile_seconds"] = round(time.process_time() - begin, 1)
     entry |= placement(program)
     entry["roofline"] = roofline(program.macs, frontend.load(path), CONFIGS[preset])
-    entry["exact"] = exact(Session(program, open_device("model", preset), "model"), inputs, outputs)
+    entry["exact"] = is_exact(
+        Session(program, open_device("model", preset), "model"), inputs, outputs
+    )
     if rtl and 0 < program.predicted_cycles < MOST_CYCLES:
         session = Session(program, open_device("rtl", preset), "rtl")
         first, rest = ([array[part] for array in inputs] for part in (slice(1), slice(1, ON_CHIP)))
-        equal = exact(session, first, [array[:1] for array in outputs])
+        equal = is_exact(session, first, [array[:1] for array in outputs])
         entry["cycles"] = session.report().cycles
-        later = exact(session, rest, [array[1:ON_CHIP] for array in outputs])
+        later = is_exact(session, rest, [array[1:ON_CHIP] for array in outputs])
         entry["exact_on_chip"] = equal and later
     return entry
 

@@ -21,6 +21,7 @@ def workers_of(options: argparse.Namespace) -> Workers:
 
 
 def _address(text: str) -> str:
+    """Return an argument that is a cluster's address; reject any other text."""
     if not is_address(text):
         raise argparse.ArgumentTypeError(f"it must be tcp://HOST:PORT, not {text!r}")
     return text

@@ -44,6 +44,7 @@ def _earlier() -> str:
 
 
 def _area_column(name: str) -> Column:
+    """Return a column that shows a design's number of one resource, such as flip-flops."""
     return Column(_AREA[name], lambda row: row["area"][name]["used"], count)
 
 
@@ -57,11 +58,13 @@ def _board_file(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _engine(row: dict[str, Any]) -> str:
+    """Return array size and configuration of a board's engine, and its processor if it has one."""
     found, processor = _board_file(row), ", VexRiscv" if "cpu" in row else ""
     return f"{row['config']['rows']}x{row['config']['columns']}, {found['config']}{processor}"
 
 
 def _memory(row: dict[str, Any]) -> str:
+    """Return kind and size or clock of a board's external memory."""
     memory = row["memory"]
     if memory["kind"] == "block":
         return f"{memory['bytes'] // 1024} KiB of block RAM"
@@ -71,6 +74,7 @@ def _memory(row: dict[str, Any]) -> str:
 
 
 def _routed_boards() -> str:
+    """Return a table of the boards that were routed: area, clock, seed, and minutes."""
     return table(
         (row for row in _placed_reports().values() if "board" in row),
         (
@@ -122,6 +126,7 @@ def _in_vivado() -> str:
 
 
 def _best(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the run of a placed design that reached the highest clock."""
     return max(row["runs"], key=lambda run: run["fmax_mhz"] or 0.0)
 
 
@@ -211,10 +216,12 @@ def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> 
 
 
 def _macs_per_cycle(row: dict[str, Any]) -> str:
+    """Return the multiply-accumulates per cycle in each mode, separated by commas."""
     return ", ".join(map(str, row["macs_per_cycle"].values()))
 
 
 def _modes() -> str:
+    """Return a table of the array's area and clock for each set of number formats (modes)."""
     counts = ("lut4", "ccu2c", "ff", "mult18x18d", "dp16kd")
     return table(
         report("modes.json")["results"],
@@ -234,6 +241,7 @@ def _board_files() -> str:
     from matloom_rtl.board.definition import board_names, load_board
 
     def memory(board: Any) -> str:
+        """Return size and kind of a board's external memory."""
         kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
         kibibytes = board.memory.bytes // 1024
         size = f"{kibibytes // 1024} MiB" if kibibytes % 1024 == 0 else f"{kibibytes} KiB"

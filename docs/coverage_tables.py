@@ -13,10 +13,12 @@ _NAMED = 12
 
 
 def _report() -> dict[str, Any]:
+    """Return the contents of the coverage report."""
     return dict(json.loads(REPORT.read_text()))
 
 
 def _percent(part: int, whole: int) -> str:
+    """Return a share as a percentage; empty if `whole` is 0."""
     return f"{100 * part / whole:.1f} %" if whole else ""
 
 

@@ -66,6 +66,7 @@ def prose(text: str) -> str:
 
 
 def _blank(found: re.Match[str]) -> str:
+    """Return the text of a match as spaces, with its line breaks."""
     return re.sub(r"[^\n]", " ", found[0])
 
 

@@ -10,6 +10,7 @@ _CHECKS = ("meaning", "self-check", "hazards")
 
 
 def _mutants() -> list[dict[str, Any]]:
+    """Return the entries of the hardware's mutants in the report."""
     return list(report("mutants.json")["mutants"].values())
 
 
@@ -36,6 +37,7 @@ def _mutation_scores() -> str:
 
 
 def _mutation_survivors() -> str:
+    """Return a table of the mutants that no test noticed, or "None."."""
     rows = [
         [
             f"`{item['unit']}.py`",
@@ -77,6 +79,7 @@ def _interval(noticed: int, total: int) -> tuple[float, float]:
 
 
 def _compiler_mutants() -> list[dict[str, Any]]:
+    """Return the entries of the compiler's mutants in the report."""
     return list(report("compiler_mutants.json")["mutants"])
 
 

@@ -19,14 +19,17 @@ _PRESETS = ("nano", "small", "reference")
 
 
 def _host(row: dict[str, Any]) -> str:
+    """Return the operators that a network runs on the host, with their numbers."""
     return ", ".join(times(*pair) for pair in row["host_operators"].items())
 
 
 def _share(row: dict[str, Any]) -> float | None:
+    """Return the share of a network's MACs that the engine computes; None if it has none."""
     return row["engine_macs"] / row["macs"] if row["macs"] else None
 
 
 def _collection() -> str:
+    """Return a table of the networks of the collection: where they run, cycles, and exactness."""
     found = report("networks.json")
     return table(
         found["results"],
@@ -76,10 +79,12 @@ def _wild() -> str:
 
 
 def _share_of_roofline(row: dict[str, Any]) -> float:
+    """Return a network's roofline cycles divided by its counted cycles."""
     return row["roofline"] / row["cycles"]
 
 
 def _exactness(row: dict[str, Any]) -> str:
+    """Return how many samples were compared, how well they agree, and with which interpreter."""
     whose = "TFLM" if row["expected"] == "out0_tflm" else "LiteRT"
     kinds = ("difference", "labelled_difference", "chip_difference")
     worst = max(row.get(kind, 0.0) for kind in kinds)
@@ -88,6 +93,7 @@ def _exactness(row: dict[str, Any]) -> str:
 
 
 def _collapse() -> str:
+    """Return a table of the accuracy of a MobileNet whose int8 version may collapse."""
     found = report("collapse.json")["rows"].items()
     return table(
         found,
@@ -113,6 +119,7 @@ _PLACES = {
 
 
 def _onnx_nodes() -> str:
+    """Return a table of ONNX's own tests by outcome, for operators and for whole models."""
     found = report("onnx_nodes.json")
     sides = [_onnx_counts(found), _onnx_counts(found["models"])]
     rows = [(name, *(side.get(name, 0) for side in sides)) for name in {**sides[0], **sides[1]}]
@@ -143,6 +150,7 @@ def _onnx_counts(found: dict[str, Any]) -> dict[str, int]:
 
 
 def _exported_table() -> str:
+    """Return a table of the errors in floating point of networks exported by PyTorch."""
     found = report("exported.json")
     return table(
         found["rows"].items(),
@@ -155,6 +163,7 @@ def _exported_table() -> str:
 
 
 def _exported_quantised() -> str:
+    """Return a table of exported networks' outputs that equal ONNX Runtime's, by file form."""
     found = report("exported.json")
 
     def presets(row: dict[str, Any], *path: str) -> list[dict[str, Any]]:
@@ -162,13 +171,16 @@ def _exported_quantised() -> str:
         return [functools.reduce(operator.getitem, path, row[name]) for name in _PRESETS]
 
     def total(rows: list[dict[str, Any]], key: str) -> int:
+        """Return the sum of an entry over some rows."""
         return sum(row[key] for row in rows)
 
     def equal(row: dict[str, Any], *path: str) -> str:
+        """Return the numbers of equal outputs on the model and on the chip, for all presets."""
         devices = [presets(row, *path, device) for device in ("model", "rtl")]
         return ", ".join(f"{total(each, 'equal')} of {total(each, 'samples')}" for each in devices)
 
     def shares(row: dict[str, Any]) -> str:
+        """Return the share of MACs on the engine in either form of a quantised file."""
         forms = [presets(row, form, "exact") for form in ("QDQ", "QOperator")]
         return " / ".join(
             f"{total(form, 'engine_macs') / total(form, 'macs'):.0%}" for form in forms
@@ -189,6 +201,7 @@ def _exported_quantised() -> str:
 
 
 def _onnx_networks() -> str:
+    """Return a table of ONNX networks: layers on the engine, channels proven equal, outputs."""
     found = report("onnx_networks.json")
     runs = found["runs"]
     rows = [
@@ -197,9 +210,11 @@ def _onnx_networks() -> str:
     ]
 
     def share(row: dict[str, Any]) -> str:
+        """Return the share of a network's MACs that the engine computes, as a percentage."""
         return f"{row['engine_macs'] / row['macs']:.0%}" if row["macs"] else "unknown"
 
     def equal(row: dict[str, Any]) -> str:
+        """Return the number of equal outputs, and the largest error of the others."""
         off = f", others within {row['largest']:.0e}" if row["largest"] else ""
         return f"{row['equal']} of {row['samples']}{off}"
 
@@ -233,6 +248,7 @@ def _onnx_runs() -> str:
     runs = report("onnx_networks.json")["runs"]
 
     def counts(rows: dict[str, Any], kind: str, quantised: bool) -> str:
+        """Return the number of equal outputs in a mode, over quantised networks or the others."""
         found = [row[kind] for row in rows.values() if bool(row["default"]["layers"]) == quantised]
         equal, samples = (sum(each[name] for each in found) for name in ("equal", "samples"))
         off = max(each["largest"] for each in found)
@@ -270,6 +286,7 @@ def _refusal(sentence: str) -> str:
 
 
 def _floats() -> str:
+    """Return a table of the accuracy of float networks in each precision."""
     return table(
         report("precision.json")["float"]["results"],
         (
@@ -285,11 +302,13 @@ def _floats() -> str:
 
 
 def _layers_left(row: dict[str, Any]) -> str:
+    """Return the numbers of first and last layers that stay in int8."""
     first, last = row["left_in_int8"]
     return f"first {first}, last {last}" if first else "none"
 
 
 def _four_bits() -> str:
+    """Return a table of accuracy and cycles with weights of 4 bits, against int8."""
     return table(
         report("precision.json")["i8xi4"]["results"],
         (
@@ -324,15 +343,18 @@ _QUANTISERS = (
 
 
 def _quantisers() -> str:
+    """Return a table of the accuracy of networks from Matloom's and other quantisers."""
     found = report("quantise.json")
 
     def interval(row: dict[str, Any]) -> str | None:
+        """Return the agreement with the float network and its confidence interval, or None."""
         if "agreement" not in row:
             return None
         low, high = row["interval"]
         return f"{row['agreement']:.1%} ({100 * low:.1f} to {100 * high:.1f})"
 
     def decibels(name: str) -> Column:
+        """Return a column that shows a signal-to-noise ratio in dB, the entry `name`."""
         heading = {"sqnr_db": "SQNR of outputs, dB", "mean_sqnr_db": "of layers"}[name]
         return Column(heading, lambda row: row[2].get(name), "{:.1f}".format)
 

@@ -9,6 +9,7 @@ from speed_tables import bench
 
 
 def _peers() -> str:
+    """Return a table of published latencies on MLPerf Tiny, by system and network."""
     found = {row["name"]: row["peers"] for row in bench()["results"]}
     names = [name for name in ("ic", "kws", "vww", "ad") if name in found]
     columns = (Column(name, lambda whose, name=name: found[name].get(whose)) for name in names)
@@ -17,6 +18,7 @@ def _peers() -> str:
 
 
 def _scalesim() -> str:
+    """Return a table of cycles on the chip and in the simulator SCALE-Sim, by network."""
     found = report("scalesim.json")
     cycles = {row["name"]: row["cycles"] for row in bench(found["config"])["results"]}
     kinds = {

@@ -8,10 +8,12 @@ REPORT = Path(__file__).resolve().parent / "results" / "formal.json"
 
 
 def _claims() -> list[dict[str, Any]]:
+    """Return the claims of the report of proofs; none if there is no report."""
     return list(json.loads(REPORT.read_text())["claims"]) if REPORT.is_file() else []
 
 
 def _configs(claim: dict[str, Any]) -> str:
+    """Return the configurations for which a claim was proven; "all" for every one of the report."""
     every = json.loads(REPORT.read_text())["configs"]
     names = claim["configs"]
     return "all" if names == every else ", ".join(f"`{name}`" for name in names)

@@ -38,6 +38,7 @@ def table(rows: Iterable[Any], columns: Iterable[Column]) -> str:
 
 
 def _cell(column: Column, row: Any) -> str:
+    """Return the text of a row's cell in a column; empty for None."""
     value = column.value(row)
     return "" if value is None else column.form(value)
 

@@ -14,6 +14,7 @@ _CAUSES = [name.removeprefix("exec_") for name, _doc in EXEC_CAUSES]
 
 
 def bench(preset: str = PRESETS[0]) -> dict[str, Any]:
+    """Return the benchmark's report for a preset."""
     return dict(report(f"bench_{preset}.json"))
 
 
@@ -26,6 +27,7 @@ def _share(name: str, heading: str) -> Column:
     """Return a column that shows counter `name` as a share of a row's cycles."""
 
     def value(row: dict[str, Any]) -> float | None:
+        """Return the counter as a share of a row's cycles; None if the row lacks it."""
         found = row["counters"].get(name)
         return None if found is None else found / row["cycles"]
 
@@ -33,10 +35,12 @@ def _share(name: str, heading: str) -> Column:
 
 
 def _name_column(heading: str) -> Column:
+    """Return a column that shows the name of each row."""
     return Column(heading, lambda row: row["name"])
 
 
 def _networks(preset: str) -> str:
+    """Return a table of cycles and utilisation of the benchmark's networks at a preset."""
     found = bench(preset)
     rows, columns = found["array"]
     return table(
@@ -72,6 +76,7 @@ def _mlperf() -> str:
     }
 
     def cycles(preset: str) -> Column:
+        """Return a column that shows the networks' cycles at a preset."""
         rows, columns = bench(preset)["array"]
         heading = f"cycles at `{preset}` ({rows}x{columns})"
         return Column(heading, lambda name: found[preset][name]["cycles"], count)
@@ -92,11 +97,13 @@ def _mlperf() -> str:
 
 
 def _causes() -> str:
+    """Return a table of why no vector entered the array, as shares of each network's cycles."""
     causes = (_share(f"exec_{cause}", cause.replace("_", " ")) for cause in _CAUSES)
     return table(bench()["results"], (_name_column(f"at `{PRESETS[0]}`"), *causes))
 
 
 def _units() -> str:
+    """Return a table of how busy the units are, and of bytes and bursts on the bus."""
     counters = {"read_bursts": "read bursts", "write_bursts": "write bursts"}
     return table(
         bench()["results"],
@@ -114,6 +121,7 @@ def _units() -> str:
 
 
 def _presets() -> str:
+    """Return a table of the networks' utilisation by preset."""
     used = {
         preset: {row["name"]: row["utilisation"] for row in bench(preset)["results"]}
         for preset in PRESETS
@@ -126,6 +134,7 @@ def _presets() -> str:
 
 
 def _sweep(sweep: str, heading: str) -> str:
+    """Return a table of cycles and rooflines by the value of a swept parameter."""
     points = [row for row in report("sweeps.json")["points"] if row["sweep"] == sweep]
     values = sorted({row["value"] for row in points})
     rows = []
@@ -140,6 +149,7 @@ def _sweep(sweep: str, heading: str) -> str:
 
 
 def _error(row: dict[str, Any]) -> float:
+    """Return the relative error of the predicted cycles."""
     return float(row["predicted_cycles"] / row["cycles"] - 1)
 
 
@@ -155,10 +165,12 @@ def _memories() -> str:
     }
 
     def cycles(rows: list[dict[str, Any]], point: tuple[int, int]) -> int | None:
+        """Return the cycles at a point, bytes per cycle and read latency; None if not measured."""
         found = {(row["bytes_per_cycle"], row["read_latency"]): row["cycles"] for row in rows}
         return found.get(point)
 
     def worst(rows: list[dict[str, Any]]) -> str:
+        """Return the largest prediction error of some rows, and the memory at which it occurs."""
         row = max(rows, key=lambda row: abs(_error(row)))
         return f"{_error(row):+.1%} ({row['bytes_per_cycle']} B, {row['read_latency']})"
 
@@ -186,6 +198,7 @@ def _unless_stopped(
     """Return a column that shows "not done" for compilations that hit the time limit."""
 
     def text(row: dict[str, Any]) -> str:
+        """Return the text of a cell: "not done" for a compilation without a time."""
         return "not done" if row["seconds"] is None else form(value(row))
 
     return Column(heading, text)
@@ -213,6 +226,7 @@ def _compile_time() -> str:
 
 
 def _tools() -> str:
+    """Return a table of the speed of compiler, model and simulator, and the import time."""
     found = bench()
     seconds = {
         "simulation, s": "simulation_seconds",
@@ -238,6 +252,7 @@ def _tools() -> str:
 
 
 def _exceptions() -> str:
+    """Return a list of the networks whose predictions may be off, with the reasons."""
     lines = [
         f"- {row['name']} at `{preset}` ({row['prediction_error']:+.1%}): {row['exception']}\n"
         for preset in PRESETS
@@ -248,6 +263,7 @@ def _exceptions() -> str:
 
 
 def _firmware() -> str:
+    """Return a table of the firmware's bytes of code and of constants."""
     rows = [
         [name, count(sizes["code"]), count(sizes["constants"])]
         for name, sizes in report("firmware.json").items()
@@ -256,6 +272,7 @@ def _firmware() -> str:
 
 
 def _rate(row: dict[str, Any]) -> str:
+    """Return a layer's MACs or bytes per cycle, or where else it runs."""
     if row.get("host"):
         return "on the host"
     if row.get("fused"):

@@ -34,6 +34,7 @@ _COMMON = {item.name for item in FORMATS[Opcode.END].fields}
 
 
 def _example() -> ModuleType:
+    """Return the module of the example `graph_by_hand`."""
     spec = importlib.util.spec_from_file_location("graph_by_hand", _EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
@@ -44,15 +45,18 @@ def _example() -> ModuleType:
 
 @cache
 def _graph() -> Graph:
+    """Return the example's graph after the compiler's passes."""
     return run_passes(_example().network())
 
 
 @cache
 def _program() -> Program:
+    """Return the example's network as a compiled program."""
     return compile_network(_example().network(), CONFIG, check="sample")
 
 
 def _step() -> EngineStep:
+    """Return the program's only step, which runs on the engine."""
     (step,) = _program().steps
     assert isinstance(step, EngineStep)
     return step
@@ -64,6 +68,7 @@ def instructions() -> list[Instruction]:
 
 
 def _stage() -> ArrayStage:
+    """Return the example's only stage: the convolution before it is cut into tiles."""
     graph = _graph()
     names = {number: tensor.name for number, tensor in graph.tensors.items()}
     (run,) = partition(graph, Machine(config=CONFIG), names).runs
@@ -83,6 +88,7 @@ def _listing(lines: list[str]) -> str:
 
 
 def _table(headings: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    """Return a Markdown table, given the headings and rows of cells."""
     lines = [headings, ("---",) * len(headings), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
@@ -98,6 +104,7 @@ def _meanings(instruction: Instruction) -> str:
 
 
 def _instructions_of(opcode: Opcode) -> list[Instruction]:
+    """Return the example program's instructions of one opcode."""
     return [item for item in instructions() if item.opcode is opcode]
 
 
@@ -161,6 +168,7 @@ def _cycles() -> str:
 
 
 def _commands() -> str:
+    """Return the disassembly of the example program."""
     return _listing(disassemble(_program().commands(_step())).splitlines())
 
 

@@ -26,6 +26,7 @@ def network(size: int, second: str) -> Graph:
     builder, generator = GraphBuilder("product"), np.random.default_rng(1)
 
     def dense(source: int) -> int:
+        """Add a dense layer with random weights; return its output."""
         weights = builder.constant(generator.integers(-127, 128, (size, size), np.int8), HALF)
         kept = FullyConnected()
         return builder.add(Op.FULLY_CONNECTED, [source, weights], kept, quantisation=HALF)

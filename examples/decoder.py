@@ -86,6 +86,7 @@ def band(length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
+    """Return the softmax over the last axis."""
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
@@ -182,18 +183,22 @@ def network(parameters: Parameters) -> Graph:
     builder = GraphBuilder("decoder")
 
     def dense(source: int, name: str, activation: Activation = Activation.NONE) -> int:
+        """Add a dense layer with the parameter `name` as weights; return its output."""
         matrix = builder.constant(np.ascontiguousarray(parameters[name].T, np.float32), name=name)
         bias = builder.constant(np.zeros(parameters[name].shape[1], np.float32))
         kept = FullyConnected(activation=activation)
         return builder.add(Op.FULLY_CONNECTED, [source, matrix, bias], kept)
 
     def add(first: int, second: int) -> int:
+        """Add the sum of two tensors; return its output."""
         return builder.add(Op.ADD, [first, second], Arithmetic())
 
     def reshape(source: int, *shape: int) -> int:
+        """Add a reshape of a tensor; return its output."""
         return builder.add(Op.RESHAPE, [source], shape=shape)
 
     def product(first: int, second: int) -> int:
+        """Add the matrix product of two tensors; return its output."""
         return builder.add(Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=False))
 
     def last_values(name: str, source: int) -> int:

@@ -121,15 +121,18 @@ def network(parameters: Parameters) -> Graph:
     weights = {name: np.float32(each) for name, each in parameters.items()}
 
     def dense(source: int, name: str, activation: Activation = Activation.NONE) -> int:
+        """Add a dense layer with the parameter `name` as weights; return its output."""
         kept = FullyConnected(keep_num_dims=name != "classes", activation=activation)
         matrix = builder.constant(np.ascontiguousarray(weights[name].T), name=name)
         bias = builder.constant(np.zeros(weights[name].shape[1], np.float32))
         return builder.add(Op.FULLY_CONNECTED, [source, matrix, bias], kept)
 
     def add(first: int, second: int) -> int:
+        """Add the sum of two tensors; return its output."""
         return builder.add(Op.ADD, [first, second], Arithmetic())
 
     def product(first: int, second: int, *, transposed: bool) -> int:
+        """Add a matrix product, with the second factor `transposed` or not; return its output."""
         return builder.add(
             Op.BATCH_MATMUL, [first, second], BatchMatmul(adj_x=False, adj_y=transposed)
         )

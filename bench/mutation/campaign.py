@@ -61,6 +61,7 @@ class Campaign:
 
     @property
     def _records(self) -> dict[str, dict]:
+        """Entries of the mutants in the report, by key."""
         return self.report["mutants"]
 
     def run_unit(self, unit: str, *, retry: bool, quick: bool) -> None:
@@ -90,10 +91,10 @@ class Campaign:
                 record = self._keep(unit, mutant, source, as_record(outcome))
                 if quick and outcome.verdict == "survived":
                     record["quick"] = True
-                _show(unit, record)
+                _print_verdict(unit, record)
             if not quick and record["verdict"] == "survived" and "differs" not in record:
                 record |= self._compare(unit, mutant)
-                _show(unit, record)
+                _print_verdict(unit, record)
             counted += record["verdict"] in COUNTED
         for key in [key for key, item in self._records.items() if item["unit"] == unit]:
             if key not in wanted:
@@ -130,7 +131,7 @@ class Campaign:
                 self._sound.add(record["differs"])
             verdict, found = chip.judge(unit, mutants[key].source, record["differs"], streams)
             record |= {"verdict": verdict, "streams": f"{record['differs']}: {found}"}
-            _show(unit, record)
+            _print_verdict(unit, record)
             self._write()
 
     def _compare(self, unit: str, mutant: Mutant) -> dict:
@@ -197,6 +198,7 @@ class Campaign:
         return record
 
     def _write(self) -> None:
+        """Write the report, sorted by unit, and the durations of tests."""
         order = {unit: number for number, unit in enumerate(UNITS)}
         self.report["mutants"] = dict(
             sorted(self._records.items(), key=lambda item: (order[item[1]["unit"]], item[0]))
@@ -225,6 +227,7 @@ def score(report: dict) -> dict[str, Counter]:
 
 
 def _digest_of_all() -> str:
+    """Return the digest of all hardware sources and of the architecture that they use."""
     files = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
     files += sorted((ROOT / "host" / "matloom" / "arch").rglob("*.py"))
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
@@ -235,7 +238,8 @@ def _read(path: Path, otherwise: dict) -> dict:
     return json.loads(path.read_text()) if path.is_file() else otherwise
 
 
-def _show(unit: str, record: dict) -> None:
+def _print_verdict(unit: str, record: dict) -> None:
+    """Print the verdict on a mutant, its change, and the test that noticed it."""
     what = " ".join(f"{record['before']} -> {record['after']}".split())
     by = record.get("streams") or record.get("by", "").rpartition("/")[2]
     print(f"{record['verdict']:9} {unit}:{record['line']} {what[:70]} [{by}]", flush=True)

@@ -86,6 +86,7 @@ class _Finder(ast.NodeVisitor):
         return begin + len(self._source[begin:end].encode()[:column].decode())
 
     def _text(self, node: ast.expr) -> str:
+        """Return the source text of a node."""
         start = self._place(node.lineno, node.col_offset)
         return self._source[start : self._place(node.end_lineno, node.end_col_offset)]
 
@@ -98,25 +99,30 @@ class _Finder(ast.NodeVisitor):
     # What makes no hardware.
 
     def visit_Import(self, node):
+        """Skip the node."""
         pass
 
     visit_ImportFrom = visit_Raise = visit_Assert = visit_JoinedStr = visit_Import
 
     def visit_keyword(self, node):
+        """Visit the value of a keyword argument that affects the hardware."""
         if node.arg not in _SILENT:
             self.generic_visit(node)
 
     def visit_FunctionDef(self, node):
+        """Visit the body of a function, but not its signature."""
         for statement in node.body:
             self.visit(statement)
 
     def visit_AnnAssign(self, node):
+        """Visit the value of an annotated assignment, but not the annotation."""
         if node.value is not None:
             self.visit(node.value)
 
     # Operators and constants.
 
     def visit_BinOp(self, node):
+        """Replace an operator by another one, and drop either side of `&` and `|`."""
         left, right = self._text(node.left), self._text(node.right)
         swapped = _OPERATORS.get(type(node.op))
         if swapped:
@@ -128,6 +134,7 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node):
+        """Replace a comparison by another one."""
         swapped = _COMPARISONS.get(type(node.ops[0]))
         if swapped and len(node.ops) == 1:
             tree = ast.Compare(left=node.left, ops=[swapped()], comparators=node.comparators)
@@ -135,23 +142,27 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node):
+        """Change an integer by one in both directions; it does not become negative."""
         if type(node.value) is int:
             self._edit(node, "constant", str(node.value + 1))
             if node.value > 0:
                 self._edit(node, "constant", str(node.value - 1))
 
     def visit_UnaryOp(self, node):
+        """Drop a negation."""
         if isinstance(node.op, ast.Invert | ast.Not):
             self._edit(node, "negation", f"({self._text(node.operand)})")
         self.generic_visit(node)
 
     def visit_Slice(self, node):
+        """Change each bound of a slice that is not constant by one."""
         for bound, change in ((node.lower, "+ 1"), (node.upper, "- 1")):
             if bound is not None and not isinstance(bound, ast.Constant):
                 self._edit(bound, "off by one", f"({self._text(bound)}) {change}")
         self.generic_visit(node)
 
     def visit_IfExp(self, node):
+        """Swap the branches of a conditional expression."""
         body, other = self._text(node.orelse), self._text(node.body)
         self._edit(node, "swapped branches", f"({body} if {self._text(node.test)} else {other})")
         self.generic_visit(node)
@@ -159,6 +170,7 @@ class _Finder(ast.NodeVisitor):
     # Amaranth.
 
     def visit_Call(self, node):
+        """Change a call of Amaranth: its condition, branches, reduction, or the end of a range."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else None
         name = node.func.id if isinstance(node.func, ast.Name) else name
         if name in ("If", "Elif") and node.args:
@@ -184,6 +196,7 @@ class _Finder(ast.NodeVisitor):
             self.edits -= {edit for edit in self.edits if (edit[0], edit[3]) == (start, wider)}
 
     def visit_AugAssign(self, node):
+        """Drop assignments to a domain, such as ``m.d.sync +=``."""
         if self._text(node.target).startswith("m.d."):
             if isinstance(node.value, ast.List):
                 for each in node.value.elts:

@@ -62,11 +62,13 @@ class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._path = str(RTL / f"{unit}.py")
 
     def find_spec(self, name, path, target=None):
+        """Return this importer as the loader of the replaced module; None for other modules."""
         if name != self._module:
             return None
         return importlib.util.spec_from_file_location(name, self._path, loader=self)
 
     def exec_module(self, module):
+        """Execute the replaced source text as the module."""
         exec(compile(self._source, self._path, "exec"), module.__dict__)
 
 
@@ -89,6 +91,7 @@ class _Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
+        """Record the duration of a test, and whether it fails."""
         if call.when == "call":
             self.outcome["seconds"][item.nodeid] = round(call.duration, 3)
         if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
@@ -96,6 +99,7 @@ class _Watch:
         return (yield)
 
     def pytest_collectreport(self, report):
+        """Record that a test file cannot be imported: such a mutant is invalid."""
         if report.failed:
             self.outcome |= {"verdict": "invalid", "by": report.nodeid}
             self.outcome["reason"] = str(report.longrepr).strip().splitlines()[-1]
@@ -155,7 +159,7 @@ def run_tests(
 
 
 def _work(unit, source, tests, seconds_of, limit, answer, noise):
-    """Run the tests in the child process and send the outcome to `answer`; never returns."""
+    """Run the tests in the child process, and write the outcome to `answer`; never return."""
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))

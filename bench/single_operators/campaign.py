@@ -230,6 +230,7 @@ def _difference(ours: Answer, theirs: Answer, magnitudes: list[float]) -> str:
 
 
 def _first_difference(actual: NDArray[Any], expected: NDArray[Any], magnitude: float) -> str:
+    """Return a description of where two arrays differ beyond rounding; "" if they do not."""
     if actual.size != expected.size or actual.dtype != expected.dtype:
         return f"{actual.dtype} {actual.shape}, not {expected.dtype} {expected.shape}"
     actual, expected = actual.reshape(-1), expected.reshape(-1)

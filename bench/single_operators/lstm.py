@@ -49,6 +49,7 @@ class LstmFile:
         places[0] = 0
 
         def place(at: int, tensor: FileTensor) -> None:
+            """Append a tensor, and make it input `at` of the operator."""
             places[at] = len(tensors)
             tensors.append(tensor)
 

@@ -129,6 +129,7 @@ def _tensor(model: Any, graph: Any, source: FileTensor) -> tuple[Any, bytes]:
 
 
 def _bytes(tensor: FileTensor) -> bytes:
+    """Return the data of a constant as stored in a file; int4 as two numbers per byte."""
     assert tensor.data is not None
     if tensor.dtype != "int4":
         return np.ascontiguousarray(tensor.data).tobytes()

@@ -11,7 +11,10 @@ from single_operators.model_file import FileNetwork, FileTensor
 _Change = Callable[[FileNetwork, random.Random], FileNetwork]
 
 
-def _tensors(network: FileNetwork, change: Callable[[int, FileTensor], FileTensor]) -> FileNetwork:
+def _map_tensors(
+    network: FileNetwork, change: Callable[[int, FileTensor], FileTensor]
+) -> FileNetwork:
+    """Return the network with `change(index, tensor)` instead of each tensor."""
     changed = (change(at, tensor) for at, tensor in enumerate(network.tensors))
     return replace(network, tensors=tuple(changed))
 
@@ -19,10 +22,12 @@ def _tensors(network: FileNetwork, change: Callable[[int, FileTensor], FileTenso
 def _change_tensor(
     network: FileNetwork, number: int, change: Callable[[FileTensor], FileTensor]
 ) -> FileNetwork:
-    return _tensors(network, lambda at, tensor: change(tensor) if at == number else tensor)
+    """Return the network with `change(tensor)` instead of the tensor of index `number`."""
+    return _map_tensors(network, lambda at, tensor: change(tensor) if at == number else tensor)
 
 
 def _without_options(network: FileNetwork, rng: random.Random) -> FileNetwork:
+    """Drop the operator's options."""
     (operator,) = network.operators
     return replace(network, operators=(replace(operator, options=None),))
 
@@ -31,18 +36,22 @@ def _one_zero_point(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Use one zero point for many scales, or many for one."""
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
+        """Return a tensor of several scales with one zero point, or none; others unchanged."""
         if len(tensor.scales) > 1:
             return replace(tensor, zeros=tensor.zeros[:1] if rng.random() < 0.8 else ())
         return tensor
 
-    return _tensors(network, change)
+    return _map_tensors(network, change)
 
 
 def _wrong_axis(network: FileNetwork, rng: random.Random) -> FileNetwork:
+    """Let the scales of each tensor belong to a random axis."""
+
     def change(index: int, tensor: FileTensor) -> FileTensor:
+        """Return a quantised tensor with a random axis; others unchanged."""
         return replace(tensor, axis=rng.randint(0, 3)) if tensor.scales else tensor
 
-    return _tensors(network, change)
+    return _map_tensors(network, change)
 
 
 def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
@@ -54,13 +63,15 @@ def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
     return _change_tensor(network, number, lambda tensor: replace(tensor, shape=rng.choice(others)))
 
 
-def _names(network: FileNetwork, rng: random.Random) -> FileNetwork:
+def _random_names(network: FileNetwork, rng: random.Random) -> FileNetwork:
+    """Name tensors at random, with repeated, empty and missing names."""
     pool = ("", "a", "a", "t1", "t0", "a:1", "t0:1", "tensor_1", "model file", "é", None)
     few = rng.sample(pool, 3)
-    return _tensors(network, lambda at, tensor: replace(tensor, name=rng.choice(few)))
+    return _map_tensors(network, lambda at, tensor: replace(tensor, name=rng.choice(few)))
 
 
-def _outside(network: FileNetwork, rng: random.Random) -> FileNetwork:
+def _constants_outside(network: FileNetwork, rng: random.Random) -> FileNetwork:
+    """Store constants after the flatbuffer."""
     return replace(network, outside=True)
 
 
@@ -73,15 +84,16 @@ def _zero_size(network: FileNetwork, rng: random.Random) -> FileNetwork:
     axis = rng.randrange(len(shape))
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
+        """Return a tensor with this axis of length 0, if it is chosen or a like output."""
         same = len(tensor.shape) > axis and tensor.shape[axis] == shape[axis]
         if (index in network.outputs and same) or index == number:
             return replace(tensor, shape=(*tensor.shape[:axis], 0, *tensor.shape[axis + 1 :]))
         return tensor
 
-    return _tensors(network, change)
+    return _map_tensors(network, change)
 
 
-def _twice(network: FileNetwork, rng: random.Random) -> FileNetwork:
+def _repeated_output(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """List an output twice, or list an input as an output as well."""
     if rng.random() < 0.5 or not network.inputs:
         return replace(network, outputs=(*network.outputs, network.outputs[0]))
@@ -106,13 +118,15 @@ def _without_scales(network: FileNetwork, rng: random.Random) -> FileNetwork:
     number = rng.randrange(len(network.tensors))
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
+        """Return a tensor without quantisation, if it is to lose it."""
         return replace(tensor, scales=(), zeros=()) if everywhere or index == number else tensor
 
-    return _tensors(network, change)
+    return _map_tensors(network, change)
 
 
 def _without_zeros(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    return _tensors(network, lambda at, tensor: replace(tensor, zeros=()))
+    """Drop the zero points of all tensors."""
+    return _map_tensors(network, lambda at, tensor: replace(tensor, zeros=()))
 
 
 def _absent_bias(network: FileNetwork, rng: random.Random) -> FileNetwork:
@@ -128,12 +142,13 @@ def _scale_of_zero(network: FileNetwork, rng: random.Random) -> FileNetwork:
     """Make constants zero, with a scale of 0, as converters do."""
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
+        """Return a quantised constant as zeros with a scale of 0; others unchanged."""
         if tensor.data is None or not tensor.scales or tensor.dtype == "int4":
             return tensor
         scales = (0.0,) * len(tensor.scales)
         return replace(tensor, data=np.zeros_like(tensor.data), scales=scales)
 
-    return _tensors(network, change)
+    return _map_tensors(network, change)
 
 
 def _computed_parameters(network: FileNetwork, rng: random.Random) -> FileNetwork:
@@ -149,6 +164,7 @@ def _computed_parameters(network: FileNetwork, rng: random.Random) -> FileNetwor
     number = rng.choice(constants)
 
     def change(tensor: FileTensor) -> FileTensor:
+        """Return the tensor without data; integers stay the value that the test passes."""
         kept = tensor.data if tensor.dtype in ("int32", "int64") else None
         return replace(tensor, data=None, given=kept)
 
@@ -161,10 +177,10 @@ ODDITIES: dict[str, _Change] = {
     "one zero point": _one_zero_point,
     "wrong axis": _wrong_axis,
     "other rank": _other_rank,
-    "names": _names,
-    "outside": _outside,
+    "names": _random_names,
+    "outside": _constants_outside,
     "zero size": _zero_size,
-    "twice": _twice,
+    "twice": _repeated_output,
     "in place": _in_place,
     "no scales": _without_scales,
     "no zero points": _without_zeros,

@@ -14,11 +14,12 @@ _ACTIVATIONS = (*[0] * 4, 1, 2, 3)
 
 
 def _activation(builder: Builder) -> int:
+    """Return a random activation, by its number in the schema."""
     return builder.random.choice(_ACTIVATIONS)
 
 
 def _arithmetic(builder: Builder, name: str) -> FileNetwork:
-    """Draw arithmetic of two tensors: broadcast or not, one of them constant or not."""
+    """Return a random network of arithmetic on two tensors, at times broadcast or constant."""
     shape = builder.shape()
     other = tuple(1 if builder.chance(0.2) else length for length in shape)[
         int(builder.chance(0.2)) :
@@ -42,6 +43,7 @@ def _arithmetic(builder: Builder, name: str) -> FileNetwork:
 
 
 def _pool(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of MAX_POOL_2D or AVERAGE_POOL_2D."""
     shape = builder.shape(4, 9)
     fields = {
         "filterWidth": builder.random.randint(1, 3),
@@ -53,7 +55,7 @@ def _pool(builder: Builder, name: str) -> FileNetwork:
     window = (fields["filterHeight"], fields["filterWidth"])
     fields["padding"] = _padding_of(builder, shape[1:3], window, (1, 1))
     strides = (fields["strideH"], fields["strideW"])
-    sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
+    sizes = _output_sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
     source = builder.input(shape)
     output_shape = (shape[0], *sizes, shape[3])
     output = (
@@ -62,7 +64,7 @@ def _pool(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, (source,), (output,), ("Pool2DOptions", fields))
 
 
-def _sizes(
+def _output_sizes(
     image: Sequence[int],
     window: Sequence[int],
     strides: Sequence[int],
@@ -80,7 +82,7 @@ def _sizes(
 def _padding_of(
     builder: Builder, image: Sequence[int], window: Sequence[int], dilations: Sequence[int]
 ) -> int:
-    """Draw the padding of a window: SAME (0), or VALID (1) if the window fits the image."""
+    """Return a random padding for a window: SAME (0), or VALID (1) if the window fits the image."""
     sides = zip(image, window, dilations, strict=True)
     fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
     return builder.random.randint(0, 1) if fits else 0
@@ -132,7 +134,7 @@ def _bias(builder: Builder, channels: int, source: int, scales: tuple[float, ...
     ]
 
 
-def _result(
+def _layer_output(
     builder: Builder, shape: Sequence[int], source: int, scales: tuple[float, ...], depth: int
 ) -> int:
     """Add a layer's output, with a scale at which results fill its range; return its number."""
@@ -147,6 +149,7 @@ def _result(
 
 
 def _convolution(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of CONV_2D or DEPTHWISE_CONV_2D."""
     shape, depthwise = builder.shape(4, 8), name == "DEPTHWISE_CONV_2D"
     window = (builder.random.randint(1, 3), builder.random.randint(1, 3))
     multiplier = builder.random.randint(1, 3) if depthwise else 1
@@ -169,15 +172,16 @@ def _convolution(builder: Builder, name: str) -> FileNetwork:
     strides = (fields["strideH"], fields["strideW"])
     dilations = (fields["dilationHFactor"], fields["dilationWFactor"])
     fields["padding"] = _padding_of(builder, shape[1:3], window, dilations)
-    sizes = _sizes(shape[1:3], window, strides, dilations, fields["padding"])
+    sizes = _output_sizes(shape[1:3], window, strides, dilations, fields["padding"])
     depth = window[0] * window[1] * (1 if depthwise else shape[3])
-    output = _result(builder, (shape[0], *sizes, channels), source, scales, depth)
+    output = _layer_output(builder, (shape[0], *sizes, channels), source, scales, depth)
     kind = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
     version = 3 if builder.dtype == "int8" else 1
     return builder.network(name, (source, weights, *bias), (output,), (kind, fields), version)
 
 
 def _transposed_convolution(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of TRANSPOSE_CONV."""
     shape, channels = builder.shape(4, 5), builder.random.randint(1, 5)
     window = (builder.random.randint(1, 3), builder.random.randint(1, 3))
     strides, padding = (
@@ -193,13 +197,14 @@ def _transposed_convolution(builder: Builder, name: str) -> FileNetwork:
     source = builder.input(shape)
     weights, scales = _weights(builder, (channels, *window, shape[3]), 0, source)
     bias = _bias(builder, channels, source, scales)
-    output = _result(builder, output_shape, source, scales, window[0] * window[1] * shape[3])
+    output = _layer_output(builder, output_shape, source, scales, window[0] * window[1] * shape[3])
     fields = {"padding": padding, "strideH": strides[0], "strideW": strides[1]}
     inputs = (size, weights, source, *bias)
     return builder.network(name, inputs, (output,), ("TransposeConvOptions", fields), 3)
 
 
 def _dense(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of FULLY_CONNECTED."""
     rank, depth, channels = (
         builder.random.choice((1, 2, 2, 2, 3, 4)),
         builder.random.randint(1, 17),
@@ -213,14 +218,14 @@ def _dense(builder: Builder, name: str) -> FileNetwork:
     weights, scales = _weights(builder, (channels, depth), 0, source)
     bias = _bias(builder, channels, source, scales)
     output_shape = (*shape[:-1], channels) if keep else (rows, channels)
-    output = _result(builder, output_shape, source, scales, depth)
+    output = _layer_output(builder, output_shape, source, scales, depth)
     fields = {"fusedActivationFunction": _activation(builder), "keepNumDims": keep}
     options = ("FullyConnectedOptions", fields)
     return builder.network(name, (source, weights, *bias), (output,), options, 4)
 
 
 def _unary(builder: Builder, name: str) -> FileNetwork:
-    """Draw an operator from one tensor to another of the same shape."""
+    """Return a random network of an operator from one tensor to another of the same shape."""
     source = builder.input(builder.shape())
     fixed = {
         "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
@@ -250,6 +255,7 @@ def _unary(builder: Builder, name: str) -> FileNetwork:
 
 
 def _softmax(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SOFTMAX or LOG_SOFTMAX."""
     source = builder.input(builder.shape(builder.random.choice((1, 2, 2, 3, 4)), 8))
     shape, dtype = builder.tensors[source].shape, builder.dtype
     if name == "LOG_SOFTMAX":
@@ -273,6 +279,7 @@ def _softmax(builder: Builder, name: str) -> FileNetwork:
 
 
 def _conversion(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of QUANTIZE or DEQUANTIZE."""
     types = ("int8", "uint8", "int16", "float32", "int32")
     source = (
         "float32" if name == "QUANTIZE" and builder.chance(0.4) else builder.random.choice(types)
@@ -286,6 +293,7 @@ def _conversion(builder: Builder, name: str) -> FileNetwork:
 
 
 def _reshape(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of RESHAPE, EXPAND_DIMS or SQUEEZE."""
     shape = builder.shape()
     total = int(np.prod(shape))
     made, inputs, options = (total,), [builder.input(shape)], None
@@ -309,6 +317,7 @@ def _reshape(builder: Builder, name: str) -> FileNetwork:
 
 
 def _reduction(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of MEAN, SUM, REDUCE_MAX or REDUCE_MIN."""
     shape, keep = builder.shape(builder.random.choice((2, 3, 4, 4))), builder.chance(0.5)
     axes = builder.random.sample(range(len(shape)), builder.random.randint(1, len(shape)))
     source = builder.input(shape)
@@ -324,7 +333,8 @@ def _reduction(builder: Builder, name: str) -> FileNetwork:
     )
 
 
-def _pick(builder: Builder, name: str) -> FileNetwork:
+def _arg_max(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of ARG_MAX or ARG_MIN."""
     shape = builder.shape(builder.random.choice((1, 2, 3, 4)))
     axis = builder.random.randrange(-len(shape), len(shape))
     dtype = builder.random.choice(("int32", "int64"))
@@ -338,7 +348,8 @@ def _pick(builder: Builder, name: str) -> FileNetwork:
     )
 
 
-def _join(builder: Builder, name: str) -> FileNetwork:
+def _concatenation(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of CONCATENATION or PACK: several tensors become one."""
     shape, count = builder.shape(), builder.random.randint(1, 4)
     pack = name == "PACK"
     rank = len(shape) + pack
@@ -378,8 +389,8 @@ def _join(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, numbers, (output,), ("ConcatenationOptions", fields))
 
 
-def _part(builder: Builder, name: str) -> FileNetwork:
-    """Draw SPLIT, SPLIT_V or UNPACK: one tensor becomes several."""
+def _split(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SPLIT, SPLIT_V or UNPACK: one tensor becomes several."""
     count, shape = builder.random.randint(1, 4), list(builder.shape())
     axis = builder.random.randrange(-len(shape), len(shape))
     at = axis % len(shape)
@@ -406,6 +417,7 @@ def _part(builder: Builder, name: str) -> FileNetwork:
 
 
 def _padding(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of PAD, PADV2 or MIRROR_PAD."""
     shape = builder.shape(builder.random.choice((2, 3, 4, 4)))
     most = 1 if name == "MIRROR_PAD" else 3
     pads = [[builder.random.randint(0, most), builder.random.randint(0, most)] for _ in shape]
@@ -427,7 +439,8 @@ def _padding(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, inputs, (output,), (f"{kind}Options", {}))
 
 
-def _parametric(builder: Builder, name: str) -> FileNetwork:
+def _prelu(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of PRELU."""
     shape = builder.shape(builder.random.choice((2, 3, 4)))
     source = builder.input(shape)
     slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if builder.chance(0.7) else shape
@@ -437,6 +450,7 @@ def _parametric(builder: Builder, name: str) -> FileNetwork:
 
 
 def _resize(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of RESIZE_BILINEAR or RESIZE_NEAREST_NEIGHBOR."""
     shape, sizes = builder.shape(4, 5), (builder.random.randint(1, 9), builder.random.randint(1, 9))
     source = builder.input(shape)
     output = builder.like(source, (shape[0], *sizes, shape[3]))
@@ -449,6 +463,7 @@ def _resize(builder: Builder, name: str) -> FileNetwork:
 
 
 def _slice(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SLICE or STRIDED_SLICE."""
     shape = builder.shape()
     begins = [builder.random.randrange(length) for length in shape]
     ends = [
@@ -487,6 +502,7 @@ def _slice(builder: Builder, name: str) -> FileNetwork:
 
 
 def _transpose(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of TRANSPOSE."""
     shape = builder.shape()
     order = builder.random.sample(range(len(shape)), len(shape))
     source = builder.input(shape)
@@ -496,7 +512,8 @@ def _transpose(builder: Builder, name: str) -> FileNetwork:
     )
 
 
-def _blocks(builder: Builder, name: str) -> FileNetwork:
+def _space_to_depth(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SPACE_TO_DEPTH or DEPTH_TO_SPACE."""
     rows, columns, depth, size = *builder.shape(2, 3), builder.random.randint(1, 3), 2
     small, large = (1, rows, columns, depth * 4), (1, rows * 2, columns * 2, depth)
     source, target = (large, small) if name == "SPACE_TO_DEPTH" else (small, large)
@@ -506,7 +523,8 @@ def _blocks(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, (given,), (output,), (f"{kind}Options", {"blockSize": size}))
 
 
-def _matrices(builder: Builder, name: str) -> FileNetwork:
+def _matrix_product(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of BATCH_MATMUL."""
     batch, rows, depth, columns = (builder.random.randint(1, 4) for _ in range(4))
     first, second = builder.input((batch, rows, depth)), builder.input((batch, depth, columns))
     output = builder.tensor((batch, rows, columns))
@@ -514,13 +532,15 @@ def _matrices(builder: Builder, name: str) -> FileNetwork:
 
 
 def _comparison(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of EQUAL, GREATER or LESS."""
     shape = builder.shape()
     pair = (builder.input(shape), builder.input(shape))
     kind = {"EQUAL": "Equal", "GREATER": "Greater", "LESS": "Less"}[name]
     return builder.network(name, pair, (builder.tensor(shape, "bool"),), (f"{kind}Options", {}))
 
 
-def _pairs(builder: Builder, name: str) -> FileNetwork:
+def _pairwise(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of FLOOR_DIV or SQUARED_DIFFERENCE."""
     shape = builder.shape()
     pair = (builder.input(shape), builder.input(shape))
     kind = {"FLOOR_DIV": "FloorDiv", "SQUARED_DIFFERENCE": "SquaredDifference"}.get(name)
@@ -529,6 +549,7 @@ def _pairs(builder: Builder, name: str) -> FileNetwork:
 
 
 def _gather(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of GATHER."""
     shape = builder.shape()
     axis = builder.random.randrange(len(shape))
     places = [builder.random.randrange(shape[axis]) for _ in range(builder.random.randint(1, 4))]
@@ -540,6 +561,7 @@ def _gather(builder: Builder, name: str) -> FileNetwork:
 
 
 def _tile(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of TILE."""
     shape = builder.shape()
     times = [builder.random.randint(1, 3) for _ in shape]
     source = builder.input(shape)
@@ -553,6 +575,7 @@ def _tile(builder: Builder, name: str) -> FileNetwork:
 
 
 def _cumulative_sum(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of CUMSUM."""
     source = builder.input(builder.shape())
     number = builder.numbers(builder.random.randrange(len(builder.tensors[source].shape)))
     fields = {"exclusive": builder.chance(0.5), "reverse": builder.chance(0.5)}
@@ -564,9 +587,9 @@ def _cumulative_sum(builder: Builder, name: str) -> FileNetwork:
 #: Functions by operator that seeds draw from: those that the project knows, then others.
 _DRAW_BY_OPERATOR: dict[str, _Draw] = {
     **dict.fromkeys(("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), _arithmetic),
-    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _pick),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _arg_max),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _pool),
-    **dict.fromkeys(("CONCATENATION", "PACK"), _join),
+    **dict.fromkeys(("CONCATENATION", "PACK"), _concatenation),
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), _convolution),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), _conversion),
     **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), _reshape),
@@ -575,19 +598,19 @@ _DRAW_BY_OPERATOR: dict[str, _Draw] = {
     **dict.fromkeys(("LOG_SOFTMAX", "SOFTMAX"), _softmax),
     **dict.fromkeys(("MEAN", "SUM"), _reduction),
     **dict.fromkeys(("PAD", "PADV2"), _padding),
-    "PRELU": _parametric,
+    "PRELU": _prelu,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     **dict.fromkeys(("SLICE", "STRIDED_SLICE"), _slice),
-    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), _part),
+    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), _split),
     "TRANSPOSE": _transpose,
     "TRANSPOSE_CONV": _transposed_convolution,
     **dict.fromkeys(("ELU", "EXP", "ABS", "SQUARE", "NEG", "RSQRT"), _unary),
     **dict.fromkeys(("FLOOR", "CEIL", "ROUND", "LOG", "SIN", "L2_NORMALIZATION"), _unary),
     **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), _reduction),
-    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), _blocks),
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), _space_to_depth),
     **dict.fromkeys(("EQUAL", "GREATER", "LESS"), _comparison),
-    **dict.fromkeys(("FLOOR_DIV", "SQUARED_DIFFERENCE"), _pairs),
-    "BATCH_MATMUL": _matrices,
+    **dict.fromkeys(("FLOOR_DIV", "SQUARED_DIFFERENCE"), _pairwise),
+    "BATCH_MATMUL": _matrix_product,
     "CUMSUM": _cumulative_sum,
     "GATHER": _gather,
     "MIRROR_PAD": _padding,
@@ -612,6 +635,6 @@ _WEIGHTED_CHOICES = (
 
 
 def draw_operator(builder: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
-    """Return the name of an operator, and a random file with it."""
+    """Return the name of an operator, by default a random one, and a random network of it."""
     name = name or builder.random.choice((*_DRAW_BY_OPERATOR, *_WEIGHTED_CHOICES))
     return name, OPERATORS[name](builder, name)

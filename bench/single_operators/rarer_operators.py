@@ -13,31 +13,31 @@ _Draw = Callable[[Builder, str], FileNetwork]
 _LOGICAL = ("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT", "REDUCE_ALL", "REDUCE_ANY")
 
 
-def _table(name: str) -> str:
+def _options_name(name: str) -> str:
     """Return the schema's name of an operator's options, such as BroadcastToOptions."""
     words = name.removesuffix("_2D").split("_")
     return "".join(word.capitalize() for word in words) + "Options"
 
 
-def _type(builder: Builder, *others: str) -> None:
+def _vary_type(builder: Builder, *others: str) -> None:
     """Change the network's type to one of `others`, with a probability of 40 %."""
     if builder.chance(0.4):
         builder.dtype = builder.random.choice(others)
 
 
 def _unary(builder: Builder, name: str) -> FileNetwork:
-    """Draw an operator from one tensor to another of the same shape."""
+    """Return a random network of an operator from one tensor to another of the same shape."""
     if name in _LOGICAL:
         builder.dtype = "bool"
     else:
-        _type(builder, "float32")
+        _vary_type(builder, "float32")
     source = builder.input(builder.shape())
     output = (
         builder.like(source)
         if builder.chance(0.5)
         else builder.tensor(builder.tensors[source].shape)
     )
-    options: tuple[str, dict[str, Any]] | None = (_table(name), {})
+    options: tuple[str, dict[str, Any]] | None = (_options_name(name), {})
     if name in ("SQRT", "RELU_N1_TO_1", "RELU_0_TO_1"):
         options = None
     if name == "GELU":
@@ -46,7 +46,7 @@ def _unary(builder: Builder, name: str) -> FileNetwork:
 
 
 def _binary(builder: Builder, name: str) -> FileNetwork:
-    """Draw an operator of two tensors, the second one broadcast or constant now and then."""
+    """Return a random network of an operator of two tensors, the second at times broadcast."""
     if name in ("RIGHT_SHIFT", "BITWISE_XOR"):
         builder.dtype = builder.random.choice(("int8", "uint8", "int16", "int32"))
     elif name in _LOGICAL:
@@ -54,7 +54,7 @@ def _binary(builder: Builder, name: str) -> FileNetwork:
     elif name == "ATAN2":
         builder.dtype = "float32"
     else:
-        _type(builder, "int32", "int64", "float32")
+        _vary_type(builder, "int32", "int64", "float32")
     shape = builder.shape()
     # ATAN2 of LiteRT reads beyond a shorter input.
     shorter = 0 if name == "ATAN2" else 0.2
@@ -69,11 +69,12 @@ def _binary(builder: Builder, name: str) -> FileNetwork:
     fields = (
         {"fusedActivationFunction": builder.random.choice((0, 0, 1, 3))} if name == "DIV" else {}
     )
-    options = None if name == "ATAN2" else (_table(name), fields)
+    options = None if name == "ATAN2" else (_options_name(name), fields)
     return builder.network(name, (first, second), (output,), options)
 
 
 def _cast(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of CAST."""
     types = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")
     source, target = builder.random.choice(types), builder.random.choice(types)
     given = builder.input(builder.shape(), source, scales=())
@@ -82,12 +83,14 @@ def _cast(builder: Builder, name: str) -> FileNetwork:
 
 
 def _sum_of_many(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of ADD_N."""
     shape = builder.shape()
     sources = [builder.input(shape) for _ in range(builder.random.randint(1, 4))]
     return builder.network(name, sources, (builder.tensor(shape),), ("AddNOptions", {}))
 
 
-def _batches(builder: Builder, name: str) -> FileNetwork:
+def _space_to_batch(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND."""
     rows, columns, depth = builder.shape(3, 3)
     blocks = [builder.random.randint(1, 2), builder.random.randint(1, 3)]
     many, one = builder.random.randint(1, 2), int(np.prod(blocks))
@@ -108,7 +111,8 @@ def _batches(builder: Builder, name: str) -> FileNetwork:
 
 
 def _broadcast(builder: Builder, name: str) -> FileNetwork:
-    _type(builder, "int32", "bool", "float32")
+    """Return a random network of BROADCAST_TO."""
+    _vary_type(builder, "int32", "bool", "float32")
     shape = builder.shape()
     source = builder.input(tuple(1 if builder.chance(0.4) else length for length in shape))
     output = builder.like(source, shape)
@@ -117,7 +121,8 @@ def _broadcast(builder: Builder, name: str) -> FileNetwork:
     )
 
 
-def _update(builder: Builder, name: str) -> FileNetwork:
+def _update_slice(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of DYNAMIC_UPDATE_SLICE."""
     shape = builder.shape()
     part = [builder.random.randint(1, length) for length in shape]
     begins = [
@@ -129,7 +134,8 @@ def _update(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, inputs, (builder.like(source),), ("DynamicUpdateSliceOptions", {}))
 
 
-def _look_up(builder: Builder, name: str) -> FileNetwork:
+def _embedding_lookup(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of EMBEDDING_LOOKUP."""
     shape = builder.shape(builder.random.choice((2, 2, 3)))
     values = builder.constant(shape)
     rows = builder.random.randint(1, 5)
@@ -144,6 +150,7 @@ def _look_up(builder: Builder, name: str) -> FileNetwork:
 
 
 def _fill(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of FILL."""
     shape = builder.shape()
     source = builder.input(())
     return builder.network(
@@ -152,6 +159,7 @@ def _fill(builder: Builder, name: str) -> FileNetwork:
 
 
 def _gather_nd(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of GATHER_ND."""
     shape = builder.shape(builder.random.choice((2, 3, 4)))
     depth, count = builder.random.randint(1, len(shape)), builder.random.randint(1, 4)
     places = [[builder.random.randrange(length) for length in shape[:depth]] for _ in range(count)]
@@ -164,6 +172,7 @@ def _gather_nd(builder: Builder, name: str) -> FileNetwork:
 
 
 def _scatter(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SCATTER_ND."""
     shape, count = builder.shape(2), builder.random.randint(1, 3)
     places = [[builder.random.randrange(shape[0])] for _ in range(count)]
     source = builder.input((count, shape[1]))
@@ -171,8 +180,9 @@ def _scatter(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, inputs, (builder.like(source, shape),), ("ScatterNdOptions", {}))
 
 
-def _pool(builder: Builder, name: str) -> FileNetwork:
-    _type(builder, "float32")
+def _l2_pool(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of L2_POOL_2D."""
+    _vary_type(builder, "float32")
     shape = builder.shape(4, 7)
     window = [builder.random.randint(1, min(3, size)) for size in shape[1:3]]
     fields = {
@@ -188,6 +198,7 @@ def _pool(builder: Builder, name: str) -> FileNetwork:
 
 
 def _reduction(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of REDUCE_ALL, REDUCE_ANY or REDUCE_PROD."""
     if name in _LOGICAL:
         builder.dtype = "bool"
     shape, keep = builder.shape(builder.random.choice((2, 3, 4))), builder.chance(0.5)
@@ -201,12 +212,14 @@ def _reduction(builder: Builder, name: str) -> FileNetwork:
 
 
 def _reverse(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of REVERSE_V2."""
     source = builder.input(builder.shape())
     axis = builder.numbers([builder.random.randrange(len(builder.tensors[source].shape))])
     return builder.network(name, (source, axis), (builder.like(source),), ("ReverseV2Options", {}))
 
 
-def _choice(builder: Builder, name: str) -> FileNetwork:
+def _select(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SELECT or SELECT_V2."""
     shape = builder.shape()
     asked = shape
     if builder.chance(0.4):
@@ -218,22 +231,22 @@ def _choice(builder: Builder, name: str) -> FileNetwork:
     second = (builder.constant if builder.chance(0.3) else builder.input)(shape, **kept)
     output = builder.like(first) if builder.chance(0.8) else builder.tensor(shape)
     inputs = (builder.input(asked, "bool"), first, second)
-    return builder.network(name, inputs, (output,), (_table(name), {}))
+    return builder.network(name, inputs, (output,), (_options_name(name), {}))
 
 
 def _shape_or_rank(builder: Builder, name: str) -> FileNetwork:
-    """Draw SHAPE or RANK, whose results depend only on the input's shape."""
+    """Return a random network of SHAPE or RANK, which depend only on the input's shape."""
     source = builder.input(builder.shape())
     output_shape = (len(builder.tensors[source].shape),) if name == "SHAPE" else ()
     dtype = builder.random.choice(("int32", "int64")) if name == "SHAPE" else "int32"
     fields = {"outType": 2 if dtype == "int32" else 4} if name == "SHAPE" else {}
     return builder.network(
-        name, (source,), (builder.tensor(output_shape, dtype),), (_table(name), fields)
+        name, (source,), (builder.tensor(output_shape, dtype),), (_options_name(name), fields)
     )
 
 
-def _filters(builder: Builder, name: str) -> FileNetwork:
-    """Draw SVDF: a memory of the last features, in int8 or floats."""
+def _svdf(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of SVDF: a memory of the last features, in int8 or floats."""
     builder.dtype = builder.random.choice(("int8", "float32"))
     batch, size, units, rank, memory = (builder.random.randint(1, 4) for _ in range(5))
     number = units * rank
@@ -259,8 +272,8 @@ def _filters(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, inputs, (output,), ("SVDFOptions", fields), 3)
 
 
-def _numbers(builder: Builder, name: str) -> FileNetwork:
-    """Draw RANGE or ONE_HOT, which create tensors from integers."""
+def _range_or_one_hot(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of RANGE or ONE_HOT, which create tensors from integers."""
     if name == "RANGE":
         first, length, step = (
             builder.random.randint(-5, 5),
@@ -279,7 +292,8 @@ def _numbers(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, inputs, (output,), ("OneHotOptions", {"axis": -1}))
 
 
-def _largest(builder: Builder, name: str) -> FileNetwork:
+def _top_k(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of TOPK_V2."""
     source = builder.input(builder.shape())
     shape = builder.tensors[source].shape
     count = builder.random.randint(1, shape[-1])
@@ -289,7 +303,7 @@ def _largest(builder: Builder, name: str) -> FileNetwork:
 
 
 def _of_unknown_size(builder: Builder, name: str) -> FileNetwork:
-    """Draw WHERE or UNIQUE, whose output size depends on the input's values."""
+    """Return a random network of WHERE or UNIQUE, whose output size depends on values."""
     if name == "WHERE":
         given = builder.input(builder.shape(), "bool")
         output_shape = (1, len(builder.tensors[given].shape))
@@ -302,7 +316,8 @@ def _of_unknown_size(builder: Builder, name: str) -> FileNetwork:
     return builder.network(name, (given,), outputs, ("UniqueOptions", {"idxOutType": 2}))
 
 
-def _volumes(builder: Builder, name: str) -> FileNetwork:
+def _convolution_3d(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of CONV_3D."""
     shape, channels = builder.shape(5, 4), builder.random.randint(1, 4)
     builder.dtype = "float32"
     weights = builder.constant((1, 1, 1, shape[4], channels))
@@ -314,6 +329,7 @@ def _volumes(builder: Builder, name: str) -> FileNetwork:
 
 
 def _normalisation(builder: Builder, name: str) -> FileNetwork:
+    """Return a random network of LOCAL_RESPONSE_NORMALIZATION."""
     builder.dtype = "float32"
     source = builder.input(builder.shape(4))
     fields = {"radius": 2, "bias": 1.0, "alpha": 0.5, "beta": 0.5}
@@ -330,22 +346,22 @@ RARER_OPERATORS: dict[str, _Draw] = {
     **dict.fromkeys(("LOGICAL_AND", "LOGICAL_OR"), _binary),
     "CAST": _cast,
     "ADD_N": _sum_of_many,
-    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), _batches),
+    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), _space_to_batch),
     "BROADCAST_TO": _broadcast,
-    "DYNAMIC_UPDATE_SLICE": _update,
-    "EMBEDDING_LOOKUP": _look_up,
+    "DYNAMIC_UPDATE_SLICE": _update_slice,
+    "EMBEDDING_LOOKUP": _embedding_lookup,
     "FILL": _fill,
     "GATHER_ND": _gather_nd,
     "SCATTER_ND": _scatter,
-    "L2_POOL_2D": _pool,
+    "L2_POOL_2D": _l2_pool,
     **dict.fromkeys(("REDUCE_ALL", "REDUCE_ANY", "REDUCE_PROD"), _reduction),
     "REVERSE_V2": _reverse,
-    **dict.fromkeys(("SELECT", "SELECT_V2"), _choice),
+    **dict.fromkeys(("SELECT", "SELECT_V2"), _select),
     **dict.fromkeys(("SHAPE", "RANK"), _shape_or_rank),
-    "SVDF": _filters,
-    **dict.fromkeys(("RANGE", "ONE_HOT"), _numbers),
-    "TOPK_V2": _largest,
+    "SVDF": _svdf,
+    **dict.fromkeys(("RANGE", "ONE_HOT"), _range_or_one_hot),
+    "TOPK_V2": _top_k,
     **dict.fromkeys(("WHERE", "UNIQUE"), _of_unknown_size),
-    "CONV_3D": _volumes,
+    "CONV_3D": _convolution_3d,
     "LOCAL_RESPONSE_NORMALIZATION": _normalisation,
 }

@@ -76,10 +76,12 @@ class References:
         return answer
 
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
+        """Return the bytes of the next answer, which follow their number."""
         (size,) = struct.unpack("<I", self._read(process, 4))
         return self._read(process, size)
 
     def _read(self, process: subprocess.Popen[bytes], size: int) -> bytes:
+        """Return `size` bytes from the child; raise TimeoutError or EOFError without them."""
         assert process.stdout is not None
         found = b""
         with selectors.DefaultSelector() as waiting:
@@ -94,6 +96,7 @@ class References:
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
+        """Start the child process with the runtimes; return it."""
         bench = Path(__file__).parents[1]
         known = os.environ.get("PYTHONPATH", "")
         self._process = subprocess.Popen(
@@ -106,6 +109,7 @@ class References:
         return self._process
 
     def _end(self) -> None:
+        """Kill the child process, if it runs."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -134,6 +138,7 @@ def _repeatable(
 
 
 def _tflm(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
+    """Return the outputs of each call of a file on TensorFlow Lite Micro."""
     from tflite_micro.python.tflite_micro import runtime
 
     model = runtime.schema_fb.ModelT.InitFromObj(runtime.schema_fb.Model.GetRootAs(content, 0))
@@ -149,6 +154,7 @@ def _tflm(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
 
 
 def _litert(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
+    """Return the outputs of each call of a file on LiteRT's reference kernels."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter = Interpreter(
@@ -167,6 +173,7 @@ def _litert(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
 
 
 def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]:
+    """Return the outputs of each call of a file on Matloom's functional model."""
     import matloom
     from matloom import frontend
 
@@ -181,6 +188,7 @@ def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]
 
 
 def _run(runtime: str, content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
+    """Return the outputs of each call on a runtime: ``tflm``, ``litert`` or ``matloom:CONFIG``."""
     if runtime == "tflm":
         return _repeatable(_tflm, content, calls)
     if runtime == "litert":
@@ -189,6 +197,7 @@ def _run(runtime: str, content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
 
 
 def _answer_of(runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
+    """Return a runtime's answer to a file: outputs, or the error message as a refusal."""
     from matloom.errors import UserError
 
     try:

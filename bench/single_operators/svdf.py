@@ -62,10 +62,12 @@ class SvdfFile:
 
 
 def _zero(random: np.random.Generator) -> int:
+    """Return a random int8 zero point."""
     return int(random.integers(-128, 128))
 
 
 def _tensor(
     name: str, shape: tuple[int, ...], scale: float, zero: int = 0, **others: Any
 ) -> FileTensor:
+    """Return a tensor quantised with one scale."""
     return FileTensor(name=name, shape=shape, scales=(scale,), zeros=(zero,), **others)

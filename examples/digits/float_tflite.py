@@ -82,12 +82,14 @@ class _Writer:
         return bytes(builder.Output())
 
     def _map_tensor(self, index: int) -> schema.TensorMapT:
+        """Return the entry of a signature for the tensor of this index."""
         entry = schema.TensorMapT()
         entry.name, entry.tensorIndex = self.tensors[index].name, index
         return entry
 
     @staticmethod
     def _code(code: int) -> schema.OperatorCodeT:
+        """Return the file's entry for an operator code."""
         entry = schema.OperatorCodeT()
         entry.builtinCode = entry.deprecatedBuiltinCode = code
         return entry
@@ -103,6 +105,7 @@ def _convolution(
     stride: int = 1,
     activation: int = _RELU,
 ) -> int:
+    """Add a SAME convolution with `folded` weights and bias; return the index of its output."""
     weights, bias = folded
     options = schema.Conv2DOptionsT()
     options.padding = schema.Padding.SAME

@@ -84,6 +84,7 @@ def main(output: Path, epochs: int, seed: int) -> None:
         task = progress.add_task("training", total=epochs)
 
         def on_epoch(loss: float) -> None:
+            """Show the loss of an epoch on the progress bar."""
             progress.update(task, advance=1, description=f"training, loss {loss:.3f}")
 
         network = train(

@@ -22,11 +22,13 @@ def preprocess(path, height, width):
 
 
 def softmax(values):
+    """Return the softmax of a vector."""
     exponentials = np.exp(values - values.max())
     return exponentials / exponentials.sum()
 
 
 def main():
+    """Classify the picture of the command line, and print the most probable classes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("picture")

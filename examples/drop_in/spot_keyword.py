@@ -28,6 +28,7 @@ WORDS = [
 
 
 def main():
+    """Print the word that a model finds in each window of features."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("features")

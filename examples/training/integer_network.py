@@ -51,6 +51,7 @@ class IntegerNetwork:
         return scales.reshape(shape)
 
     def _largest_weight(self, node: Node) -> int:
+        """Return the largest magnitude of a layer's integer weights."""
         return self._narrow if node.op in NARROW else _MOST["i8xi8"]
 
     def graph(self) -> Graph:
