@@ -47,6 +47,7 @@ def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
 
 
 def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
+    """Return a tensor's description for users; `key` is its unique name in the program."""
     quantised = None
     if tensor.quantisation is not None and len(tensor.quantisation.scale) == 1:
         quantised = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
@@ -60,7 +61,7 @@ def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
 
 
 def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
-    """Return the cycles of each timestamp: those since the latest completion before it.
+    """Return, for each timestamp slot, the cycles from the latest earlier completion to its own.
 
     `completions` maps timestamps to the cycles at which they complete. A timestamp without a
     completion takes 0 cycles, and so does one that completes before an earlier one.
@@ -73,7 +74,7 @@ def _cycles_between(timestamps: tuple[int, ...], completions: dict[int, int]) ->
     return spent
 
 
-def _mode(stages: tuple[Stage, ...]) -> str:
+def _mode_names(stages: tuple[Stage, ...]) -> str:
     """Return the number formats in which an operator multiplies, separated by commas, or ""."""
     modes = {mode for stage in stages for mode in stage.used_modes}
     return ", ".join(sorted(modes))
@@ -94,7 +95,7 @@ class _Assembly:
         self.constants: dict[int, HostConstant] = {}
         self.host_data = bytearray()
 
-    def _commands(self, commands: bytes) -> int:
+    def _append_commands(self, commands: bytes) -> int:
         """Append a command buffer to the image, after the constants; return its offset.
 
         The offset is aligned to the longest burst. Anywhere else the first burst would be shorter
@@ -106,21 +107,21 @@ class _Assembly:
         self.image.extend(commands)
         return offset
 
-    def _engine(self, run: ScheduledRun) -> None:
+    def _append_engine_run(self, run: ScheduledRun) -> None:
         """Append the step, the commands and the layers of a run on the engine."""
         self.steps.append(
             EngineStep(
-                command_offset=self._commands(run.commands),
+                command_offset=self._append_commands(run.commands),
                 command_bytes=len(run.commands),
                 inputs=run.bound.inputs,
                 outputs=run.bound.outputs,
                 predicted_cycles=run.scheduled.prediction.cycles,
-                repeat=self._repeat(run),
+                repeat=self._append_repeat(run),
             )
         )
-        self._engine_layers(run)
+        self._append_engine_layers(run)
 
-    def _repeat(self, run: ScheduledRun) -> Repeat | None:
+    def _append_repeat(self, run: ScheduledRun) -> Repeat | None:
         """Append the commands of later calls, and return their address and size.
 
         Returns None if no weights stay on chip between calls.
@@ -130,13 +131,14 @@ class _Assembly:
             return None
         assert run.repeat_commands is not None
         return Repeat(
-            command_offset=self._commands(run.repeat_commands),
+            command_offset=self._append_commands(run.repeat_commands),
             command_bytes=len(run.repeat_commands),
             predicted_cycles=again.prediction.cycles,
             kept=again.weight_ranges,
         )
 
-    def _engine_layers(self, run: ScheduledRun) -> None:
+    def _append_engine_layers(self, run: ScheduledRun) -> None:
+        """Append a description of each operator of an engine run, with its predicted cycles."""
         staged, timestamps, again = run.bound.staged, run.bound.timestamps, run.scheduled.repeat
         first = _cycles_between(timestamps, run.scheduled.prediction.timestamps)
         later = [0] * len(timestamps)
@@ -153,16 +155,16 @@ class _Assembly:
                     predicted_cycles=first[index],
                     tensor_bytes=tensor_bytes(self.graph, node),
                     repeat_cycles=later[index],
-                    mode=_mode(staged.stages[index]),
+                    mode=_mode_names(staged.stages[index]),
                     reason=self.graph.remarks.get(node.index, ""),
                 )
             )
 
-    def _host(self, run: HostRun) -> None:
+    def _append_host_run(self, run: HostRun) -> None:
         """Append the step of a run on the host, the constants that it reads, and its layers."""
         node = run.node
         for number in node.inputs:
-            self._constant(number)
+            self._store_constant(number)
         self.steps.append(
             HostStep(
                 operator=str(node.op),
@@ -192,24 +194,25 @@ class _Assembly:
             for name, count, reason in zip(names, counts, reasons, strict=True)
         )
 
-    def _host_bytes(self, array: Array) -> int:
+    def _append_host_bytes(self, array: Array) -> int:
         """Append an array to the data for the host; return its offset in bytes."""
         self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
         offset = len(self.host_data)
         self.host_data.extend(array.tobytes())
         return offset
 
-    def _variable(self, variable: Variable) -> VariableInfo:
+    def _variable_info(self, variable: Variable) -> VariableInfo:
+        """Return a variable's description; append its initial bytes to the data for the host."""
         place = self.rewritten.state.get(variable.before)
         return VariableInfo(
             name=variable.name,
             before=self.names[variable.before],
             after=self.names[variable.after],
-            initial=self._host_bytes(variable.initial),
+            initial=self._append_host_bytes(variable.initial),
             place=None if place is None else binding(self.rewritten, variable.before, place),
         )
 
-    def _constant(self, number: int) -> None:
+    def _store_constant(self, number: int) -> None:
         """Store a tensor for host steps if it is constant and not stored already."""
         tensor = self.graph.tensors[number]
         if tensor.data is None or number in self.constants:
@@ -217,7 +220,7 @@ class _Assembly:
         quantisation = tensor.quantisation
         self.constants[number] = HostConstant(
             name=self.names[number],
-            offset=self._host_bytes(tensor.data),
+            offset=self._append_host_bytes(tensor.data),
             shape=tensor.shape,
             dtype=tensor.dtype,
             scales=() if quantisation is None else quantisation.scale,
@@ -255,11 +258,11 @@ class _Assembly:
         """Return the finished program: constants first, then command buffers."""
         for run in self.scheduled.runs:
             if isinstance(run, HostRun):
-                self._host(run)
+                self._append_host_run(run)
             else:
-                self._engine(run)
+                self._append_engine_run(run)
         for number in self.graph.leaving:
-            self._constant(number)
+            self._store_constant(number)
         tensors = self._tensors()
         return Program(
             name=self.graph.name,
@@ -272,7 +275,7 @@ class _Assembly:
             tensors=tuple(tensors.values()),
             steps=tuple(self.steps),
             layers=tuple(self.layers),
-            variables=tuple(map(self._variable, self.graph.variables)),
+            variables=tuple(map(self._variable_info, self.graph.variables)),
             constants=tuple(self.constants.values()),
             host_data=bytes(self.host_data),
         )

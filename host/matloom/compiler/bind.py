@@ -65,9 +65,9 @@ class _Binder:
         inputs = self._bindings(staged, Region.INPUT, staged.run.consumed)
         outputs = self._bindings(staged, Region.OUTPUT, staged.run.produced)
         timestamps = tuple(self._next_timestamp() if stages else 0 for stages in staged.stages)
-        constants = _constants(staged, self.rewritten.selected.prepared.names)
-        sources = _places(staged, inputs, staged.run.consumed)
-        results = _places(staged, outputs, staged.run.produced)
+        constants = _tensor_constants(staged, self.rewritten.selected.prepared.names)
+        sources = _places_by_name(staged, inputs, staged.run.consumed)
+        results = _places_by_name(staged, outputs, staged.run.produced)
         return BoundRun(
             staged=staged,
             inputs=inputs,
@@ -78,7 +78,7 @@ class _Binder:
         )
 
     def _next_timestamp(self) -> int:
-        """Return the timestamp of the next operator; when all are taken, operators share the last.
+        """Return the next operator's timestamp slot; once all are taken, the last is shared.
 
         Not called for operators without stages, whose work the stages of other operators do.
         """
@@ -122,7 +122,7 @@ class _Binder:
         timestamps: tuple[int, ...],
     ) -> Segment:
         """Return the segment to schedule for a run; its constants have no addresses yet."""
-        sizes = _sizes(staged)
+        sizes = _tensor_sizes(staged)
         sizes.update({name: len(values) for name, values in constants.items()})
         stages = tuple(stage for stages in staged.stages for stage in stages)
         between: dict[str, int] = {}
@@ -152,16 +152,17 @@ class _Binder:
         )
 
 
-def _places(
+def _places_by_name(
     staged: StagedRun, bindings: tuple[Binding, ...], numbers: tuple[int, ...]
 ) -> dict[str, Place]:
+    """Return the place (region and offset) of each tensor in `numbers`, by its name in the run."""
     return {
         staged.names[number]: Place(region=binding.region, offset=binding.offset)
         for number, binding in zip(numbers, bindings, strict=True)
     }
 
 
-def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
+def _tensor_constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
     """Return the bytes of constants that stages read as tensors, not as weights, by name.
 
     Constants of operators that broadcast are repeated to the shape of the result.
@@ -179,7 +180,7 @@ def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
     return found
 
 
-def _sizes(staged: StagedRun) -> dict[str, int]:
+def _tensor_sizes(staged: StagedRun) -> dict[str, int]:
     """Return the size in bytes of each tensor of a run that is not constant.
 
     The key is the name of the tensor's root, which all tensors with the same bytes share.
@@ -194,7 +195,7 @@ def _sizes(staged: StagedRun) -> dict[str, int]:
 
 
 def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the timestamp of each stage: that of its operator for the last stage, else 0."""
+    """Return each stage's timestamp slot: its operator's for the last stage, else 0 (none)."""
     by_stage: list[int] = []
     for timestamp, stages in zip(timestamps, staged.stages, strict=True):
         by_stage.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
@@ -202,7 +203,7 @@ def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[i
 
 
 def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
-    """Return the places of results, where larger tensors replace the outputs that are part of them.
+    """Return places with larger tensors instead of the outputs that are part of them.
 
     `views` has these larger tensors, each with the output and its range of bytes. The engine stores
     only this range, at the output's address, so the larger tensor is placed where its first byte

@@ -55,6 +55,7 @@ def compile_network(
         candidate, program = _compile_checked(graph, config, options, precision, mode)
 
     def with_outputs(numbers: Sequence[int]) -> Program:
+        """Return the program that also returns these tensors."""
         return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
 
     inner = CompileOptions(memory=options.memory)
@@ -74,6 +75,7 @@ def compile_network(
 
 
 def _one_thread() -> AbstractContextManager[object]:
+    """Return a context in which NumPy's libraries use one thread; it does nothing on failure."""
     try:
         limits: AbstractContextManager[object] = threadpool_limits(limits=1)
     except UnicodeDecodeError:
@@ -150,7 +152,7 @@ def _compile_simpler(
 
 
 def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
-    """Leave the operator that makes a wrong tensor to the host: add it to `refused`, with a reason.
+    """Add the operator that makes a wrong tensor to `refused`, the operators left to the host.
 
     Add all operators if it is unknown, or refused already.
     """

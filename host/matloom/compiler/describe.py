@@ -29,11 +29,13 @@ from matloom.select.text import run_lines
 
 
 def _describe_stages(selected: Selected) -> Iterator[str]:
+    """Yield lines for the stages of each run, after operators are selected."""
     for run in selected.parts.runs:
         yield from run_lines(run, selected.prepared.names)
 
 
 def _describe_rewritten(rewritten: Rewritten) -> Iterator[str]:
+    """Yield lines for the stages of each run after the stage passes, and for views of outputs."""
     names = rewritten.selected.prepared.names
     for run in rewritten.runs:
         yield from run_lines(run if isinstance(run, HostRun) else run.run, names)
@@ -43,11 +45,13 @@ def _describe_rewritten(rewritten: Rewritten) -> Iterator[str]:
 
 
 def _describe_addresses(bound: Bound) -> Iterator[str]:
+    """Yield lines for the addresses that each run reads and writes in external memory."""
     for run in bound.runs:
-        yield from ("host",) if isinstance(run, HostRun) else _places(run)
+        yield from ("host",) if isinstance(run, HostRun) else _describe_engine_addresses(run)
 
 
-def _places(run: BoundRun) -> Iterator[str]:
+def _describe_engine_addresses(run: BoundRun) -> Iterator[str]:
+    """Yield lines for the tensors that an engine run reads, writes, makes, or has as constants."""
     yield "engine"
     for kind, places in (("reads", run.segment.sources), ("writes", run.segment.results)):
         for name, place in places.items():
@@ -64,6 +68,7 @@ def _lines_by_run(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[Sche
     """Turn a function that yields lines for one schedule into one for all runs of a network."""
 
     def lines_of_network(network: ScheduledNetwork) -> Iterator[str]:
+        """Yield the lines of all runs; each run starts with a heading."""
         for number, run in enumerate(network.runs):
             if isinstance(run, HostRun):
                 yield f"run {number}: host"
@@ -74,7 +79,8 @@ def _lines_by_run(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[Sche
     return lines_of_network
 
 
-def _instructions(network: ScheduledNetwork) -> Iterator[str]:
+def _describe_instructions(network: ScheduledNetwork) -> Iterator[str]:
+    """Yield the disassembled commands of all engine runs, with headings."""
     for number, run in enumerate(network.runs):
         if isinstance(run, HostRun):
             yield f"run {number}: host"
@@ -100,7 +106,7 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "assign_buffers": ("schedule", _lines_by_run(buffer_lines)),
     "prefetch": ("schedule", _lines_by_run(load_lines)),
     "allocate": ("schedule", _lines_by_run(allocation_lines)),
-    "emit": ("schedule", _instructions),
+    "emit": ("schedule", _describe_instructions),
     "assemble": ("assemble", lambda compiled: disassemble(compiled.program).splitlines()),
 }
 

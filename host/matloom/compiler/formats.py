@@ -30,7 +30,7 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
 
 
 def unsupported_layers(parts: Partition) -> frozenset[int]:
-    """Return the output numbers of layers in a changed number format that run on the host."""
+    """Return, by output number, the layers in a changed number format that run on the host."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
@@ -45,6 +45,7 @@ def engine_only_problem(parts: Partition) -> str | None:
 
 
 def _require_modes(graph: Graph, config: Config) -> None:
+    """Raise `CompileError` if a layer's mode (number format) is not in the configuration."""
     modes = {getattr(node.attributes, "mode", None) for node in graph.nodes}
     for mode in [mode for mode in MODES if mode in modes - set(config.mac_modes)]:
         raise CompileError(

@@ -39,6 +39,7 @@ def with_loops(
 
 
 def _read_loop_parts(program: Program, step: HostStep) -> LoopParts | None:
+    """Return the loop in a host step, read from its part of the model file; None if it has none."""
     (file,) = (each for each in program.constants if each.name == step.inputs[-1])
     content = program.host_data[file.offset :][: file.shape[0]]
     return frontend.loop(content, step.attributes["positions"])
@@ -47,7 +48,7 @@ def _read_loop_parts(program: Program, step: HostStep) -> LoopParts | None:
 def _with_loop(
     program: Program, number: int, parts: LoopParts, inside: Sequence[Program]
 ) -> Program:
-    """Return a program in which a loop of compiled programs replaces a step of an interpreter.
+    """Return a program whose interpreter step `number` is replaced by a loop of programs.
 
     `number` is the index of the step; `inside` has the programs of the body and the condition.
     """
@@ -68,7 +69,7 @@ def _with_loop(
             "conditional": parts.condition is not None,
             "results": tuple(map(parts.results.index, step.attributes["outputs"])),
         },
-        reason=_reason(inside[0]),
+        reason=_host_reason(inside[0]),
     )
     return replace(
         program,
@@ -94,7 +95,8 @@ def _with_constant(program: Program, name: str, data: Array) -> Program:
     )
 
 
-def _reason(body: Program) -> str:
+def _host_reason(body: Program) -> str:
+    """Return the sentence that says why the host counts the iterations of a loop."""
     operators = sum(layer.where == "engine" for layer in body.layers)
     return (
         "an input decides how many iterations there are: the host counts, and the engine "

@@ -140,6 +140,7 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
 
 
 def _run_phases(source: str | Path | Graph, job: Job, last: str) -> PhaseResults:
+    """Run the phases as `run_phases` says, once garbage collection is paused."""
     names = [phase.name for phase in PHASES]
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     values: list[Any] = [source]

@@ -15,7 +15,7 @@ from matloom.select.partition import EngineRun, Partition
 def state_places(
     graph: Graph, parts: Partition, refused: Collection[int]
 ) -> tuple[dict[int, Place], int]:
-    """Return addresses in region ARENA for the tensors of variables, and their total size in bytes.
+    """Return addresses in region ARENA for tensors of variables, by number, and the total size.
 
     The initial and the final tensor of a variable share an address. Variables get none if the host
     needs them, if another engine run reads them after they are assigned, or if their initial tensor
@@ -44,30 +44,32 @@ def _is_updated_in_place(graph: Graph, parts: Partition, before: int, after: int
     if old == new or graph.tensors[after].dtype == "int32" or graph.tensors[new].data is not None:
         return False
     wanted = [*graph.outputs, *(each.after for each in graph.variables)]
-    if [parts.roots[number] for number in wanted].count(new) != 1 or old in _roots(parts, wanted):
+    if [parts.roots[number] for number in wanted].count(new) != 1 or old in _root_numbers(
+        parts, wanted
+    ):
         return False
     last_write = -1
     for at, run in enumerate(parts.runs):
         if not isinstance(run, EngineRun):
-            if {old, new} & _roots(parts, run.node.inputs):
+            if {old, new} & _root_numbers(parts, run.node.inputs):
                 return False
         elif new in run.consumed or (old in run.consumed and last_write >= 0):
             return False
-        elif new in _roots(parts, run.produced):
+        elif new in _root_numbers(parts, run.produced):
             if [parts.roots[number] for number in run.produced].count(new) != 1:
                 return False
             last_write = at
     return last_write >= 0
 
 
-def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
+def _root_numbers(parts: Partition, numbers: Iterable[int]) -> set[int]:
     return {parts.roots[number] for number in numbers}
 
 
 def overwritten_addresses(
     instructions: Iterable[Instruction], places: Iterable[tuple[int, int]], config: Config
 ) -> set[int]:
-    """Return the first byte of each range that is read after it has been written.
+    """Return the start of each range in `places` that is read after it has been written.
 
     A LOAD of a variable that is updated in place must see the initial bytes. The rare LOAD that is
     meant to see the new bytes is reported as well.

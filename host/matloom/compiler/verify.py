@@ -52,13 +52,14 @@ def _verify_selected(selected: Selected, job: Job) -> None:
 
 
 def _verify_rewritten(rewritten: Rewritten, job: Job) -> None:
+    """Check the stages of each engine run after the stage passes."""
     for run in rewritten.runs:
         if not isinstance(run, HostRun):
             check_staged(run, job.config, "rewrite")
 
 
 def _verify_bound(bound: Bound, job: Job) -> None:
-    """Check that inputs and outputs of a run lie in their regions without overlaps."""
+    """Check that inputs and outputs of each run lie in their regions, without overlaps."""
     ends = {Region.INPUT: bound.input_bytes, Region.OUTPUT: bound.output_bytes}
     for run in bound.runs:
         if isinstance(run, HostRun):
@@ -77,6 +78,7 @@ def _verify_bound(bound: Bound, job: Job) -> None:
 
 
 def _tensor_number(bound: Bound, name: str) -> int:
+    """Return the number of the tensor with this unique name."""
     names = bound.rewritten.selected.prepared.names
     return next(number for number, each in names.items() if each == name)
 

@@ -53,7 +53,7 @@ class GraphBuilder:
         self, data: Array, quantisation: Quantisation | None = None, name: str = ""
     ) -> int:
         """Add a constant; return its number."""
-        return self.tensor(Tensor.constant(name or self._name(), data, quantisation))
+        return self.tensor(Tensor.constant(name or self._next_name(), data, quantisation))
 
     def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
         """Add a variable; return the tensor number of its value at the start of a call.
@@ -106,7 +106,7 @@ class GraphBuilder:
         """
         first = self.tensors[inputs[0]]
         tensor = Tensor(
-            name=name or self._name(),
+            name=name or self._next_name(),
             shape=self.shapes(op, inputs, attributes)[0] if shape is None else shape,
             dtype=dtype or first.dtype,
             quantisation=quantisation or (None if dtype else first.quantisation),
@@ -170,5 +170,6 @@ class GraphBuilder:
         verify(graph, self.name)
         return graph
 
-    def _name(self) -> str:
+    def _next_name(self) -> str:
+        """Return a name for the tensor to be added next."""
         return f"tensor_{len(self.tensors)}"

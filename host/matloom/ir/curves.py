@@ -15,7 +15,7 @@ _POWER_TOLERANCE, _MOST_CURVE_SHIFT = 1e-3, 30
 
 
 def sigmoid_ratio(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift that scale inputs of LOGISTIC and TANH, int8 or int16.
+    """Return the multiplier and shift for inputs of LOGISTIC and TANH of int8 or int16.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def sigmoid_ratio(graph: Graph, node: Node) -> Multiplier:
 
 
 def curve_scale(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and right shift that scale int16 inputs of LOGISTIC and TANH.
+    """Return the multiplier and right shift that convert int16 inputs of LOGISTIC and TANH.
 
     Products are rounded once, halves up; the results are arguments times `curves.ARGUMENT_SCALE`.
     As in TensorFlow Lite Micro, a scale near 2**-12, and for TANH near 2**-11, is taken for this

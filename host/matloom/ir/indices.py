@@ -20,7 +20,7 @@ def selected_length(tensors: Mapping[int, Tensor], node: Node) -> int | None:
 
 
 def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
-    """Return a length for each tensor of indices: its values may be 0 to the length minus 1.
+    """Return how many values each tensor of indices may have: those below the length of an axis.
 
     If an operator's output has indices, so have its inputs. `steps` are all operators in execution
     order; `_Key` is what identifies a tensor.
@@ -28,6 +28,7 @@ def index_lengths(steps: Iterable[Step[_Key]]) -> dict[_Key, int]:
     lengths: dict[_Key, int] = {}
 
     def limit(key: _Key, length: int) -> None:
+        """Lower a tensor's length to `length`; record it if it had none."""
         lengths[key] = min(lengths.get(key, length), length)
 
     for inputs, outputs, length in reversed([*steps]):

@@ -18,12 +18,14 @@ from matloom.ir.shapes import Shape, require_bias, require_ranks, window_shape
 
 
 def _check_axis(axis: int, rank: int) -> int:
+    """Return `axis`; raise `ValueError` unless it is 0 to rank - 1."""
     if not 0 <= axis < rank:
         raise ValueError(f"the axis must be 0 to {rank - 1}, not {axis}")
     return axis
 
 
 def _require_each_axis(subject: str, values: Sequence[int], shape: Shape) -> None:
+    """Raise `ValueError` unless there is a value for each axis; `subject` names the values."""
     if len(values) != len(shape):
         raise ValueError(f"{subject} must be given for {len(shape)} axes, not {len(values)}")
 

@@ -94,10 +94,12 @@ class Operator:
 
 
 def _unary(*types: str) -> frozenset[str]:
+    """Return type rules ``t -> t`` for operators on one tensor."""
     return frozenset(f"{name} -> {name}" for name in types)
 
 
 def _binary(*types: str) -> frozenset[str]:
+    """Return type rules ``t t -> t`` for operators on two tensors."""
     return frozenset(f"{name} {name} -> {name}" for name in types)
 
 
@@ -147,7 +149,9 @@ _MORE_NUMBERS = _NUMBERS | _unary("int16")
 #: Types of operators that move elements without arithmetic.
 _ANY = _unary("bool", "float32", "int8", "int16", "int32", "int64", "uint8")
 _ARITHMETIC = Operator(
-    attributes=Arithmetic, types=_binary("float32", "int8", "int16", "uint8"), shape=broadcast_shape
+    attributes=Arithmetic,
+    types=_binary("float32", "int8", "int16", "uint8"),
+    shape=broadcast_shape,
 )
 _CHOICE = Operator(
     types=_binary("float32", "int8", "int16", "int32", "uint8"),

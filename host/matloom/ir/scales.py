@@ -54,10 +54,7 @@ def nearest_positions(attributes: Resize, source: int, target: int) -> Array:
 
 
 def sums_are_wide(graph: Graph, node: Node) -> bool:
-    """Return whether a layer with weights uses 64-bit sums and shorter multipliers.
-
-    Layers with an int16 output do, unless their bias is int32.
-    """
+    """Return whether a layer has 64-bit sums: if its output is int16, unless its bias is int32."""
     if graph.tensors[node.output].dtype != "int16":
         return False
     return "int32" not in [graph.tensors[number].dtype for number in node.inputs[2:]]
@@ -248,7 +245,7 @@ def addition_scales(graph: Graph, node: Node) -> Addition:
 
 
 def _doubled_multipliers(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Multiplier], float]:
-    """Return multipliers that convert two inputs to twice the larger scale, and this scale."""
+    """Return a multiplier for each of two inputs to twice the larger scale, and that scale."""
     first, second = (graph.tensors[number].scale for number in node.inputs)
     twice = 2 * max(first, second)
     return (quantize_multiplier(first / twice), quantize_multiplier(second / twice)), twice
@@ -283,6 +280,7 @@ def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
     low, high = int(limits.min), int(limits.max)
 
     def integer(value: float) -> int:
+        """Return the output's integer for a real value; raise `ValueError` if it is too large."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotient = np.float32(value) / np.float32(output.scale)
         if not abs(quotient) < 2**31:

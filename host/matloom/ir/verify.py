@@ -42,6 +42,7 @@ def _problems(graph: Graph) -> Iterator[str]:
 
 
 def _order_problems(graph: Graph) -> Iterator[str]:
+    """Yield the problems of tensors that are read before they are made, or made twice."""
     known = {number for number, tensor in graph.tensors.items() if tensor.data is not None}
     for number in graph.entering:
         if number in known:
@@ -68,6 +69,7 @@ def _order_problems(graph: Graph) -> Iterator[str]:
 
 
 def _variable_problems(graph: Graph) -> Iterator[str]:
+    """Yield the problems of variables: equal names, or values of different shapes or types."""
     names = Counter(variable.name for variable in graph.variables)
     for variable in graph.variables:
         name = f"variable {variable.name!r}"
@@ -83,6 +85,7 @@ def _variable_problems(graph: Graph) -> Iterator[str]:
 
 
 def _tensor_problems(tensor: Tensor) -> Iterator[str]:
+    """Yield the problems of a tensor's shape, size, data and scales, without a subject."""
     if any(length < 0 for length in tensor.shape):
         yield f"must have dimensions of at least 0, not {tensor.shape}"
     if tensor.size_bytes > MAX_BYTES:

@@ -15,7 +15,7 @@ _QUANTISED = ("int8", "int16")
 
 
 class _Axis(NamedTuple):
-    """The taps of a window along an axis that meet the image, and the padding that they still need.
+    """Taps of a window along an axis that meet the image, and the padding that these still need.
 
     The taps are those from `first` to `end` (half open); `before` and `after` are the padding.
     """
@@ -33,13 +33,13 @@ def clip_windows(graph: Graph) -> Graph:
     Padding counts neither in a maximum nor in an average, and adds nothing to the sums of a layer.
     """
     tensors = dict(graph.tensors)
-    nodes = tuple(_clip(graph, node, tensors) for node in graph.nodes)
+    nodes = tuple(_clip_window(graph, node, tensors) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes, tensors=tensors)
 
 
-def _clip(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> Node:
+def _clip_window(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> Node:
     """Return an operator with its window clipped if possible; add smaller weights to `tensors`."""
-    window = _window(graph, node)
+    window = _window_size(graph, node)
     if window is None:
         return node
     own = node.attributes
@@ -65,7 +65,7 @@ def _clip(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> Node:
     return replace(node, inputs=inputs, attributes=replace(own, padding=padding))
 
 
-def _window(graph: Graph, node: Node) -> Sequence[int] | None:
+def _window_size(graph: Graph, node: Node) -> Sequence[int] | None:
     """Return the rows and columns of an operator's window; None if it has none to clip."""
     if node.op not in (*_LAYERS, *_POOLS):
         return None
@@ -80,7 +80,7 @@ def _window(graph: Graph, node: Node) -> Sequence[int] | None:
 
 
 def _clip_axis(length: int, outputs: int, taps: int, stride: int, before: int) -> _Axis:
-    """Return the taps that meet the image along an axis, for at least one of its outputs.
+    """Return the taps along an axis that meet the image for at least one of `outputs` positions.
 
     The image has `length` elements, after `before` elements of padding.
     """

@@ -32,7 +32,7 @@ def combine_moves(graph: Graph) -> Graph:
     tensors = dict(graph.tensors)
     nodes: list[Node] = []
     for node in graph.nodes:
-        made = [_selection(graph, chains, number, tensors, node) for number in node.outputs]
+        made = [_selection_node(graph, chains, number, tensors, node) for number in node.outputs]
         known = [each for each in made if each is not None]
         nodes += known if known and len(known) == len(made) else [node]
     if tuple(nodes) == graph.nodes:
@@ -54,7 +54,7 @@ class _Chain:
 
 
 def _chains(graph: Graph) -> Mapping[int, _Chain]:
-    """Return the chain of moves behind each tensor that a move makes, by tensor number."""
+    """Return the chain of moves that makes each tensor, by tensor number."""
     chains: dict[int, _Chain] = {}
     for node in graph.nodes:
         number = node.inputs[0] if node.inputs else None
@@ -62,7 +62,7 @@ def _chains(graph: Graph) -> Mapping[int, _Chain]:
             continue
         if graph.tensors[number].size > _MOST_ELEMENTS:
             continue
-        before = chains.get(number) or _start(graph, number)
+        before = chains.get(number) or _empty_chain(graph, number)
         transposes = before.transposes or node.op is Op.TRANSPOSE
         for output, places in run_node(graph, node, {number: before.places}).items():
             shaped = places.reshape(graph.tensors[output].shape)
@@ -70,13 +70,14 @@ def _chains(graph: Graph) -> Mapping[int, _Chain]:
     return chains
 
 
-def _start(graph: Graph, number: int) -> _Chain:
+def _empty_chain(graph: Graph, number: int) -> _Chain:
+    """Return a chain without operators, whose source and result are tensor `number`."""
     tensor = graph.tensors[number]
     places = np.arange(tensor.size, dtype=np.int32).reshape(tensor.shape)
     return _Chain(source=number, places=places, transposes=False)
 
 
-def _selection(
+def _selection_node(
     graph: Graph,
     chains: Mapping[int, _Chain],
     number: int,
@@ -113,7 +114,7 @@ def _is_used(graph: Graph, number: int) -> bool:
 
 
 def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
-    """Return the source's channel for each channel of the target.
+    """Return the source's channel for each channel of the target; None if there is no such map.
 
     Return None if the moves do anything else than select channels of an image.
     """

@@ -18,10 +18,10 @@ def combine_transposes(graph: Graph) -> Graph:
     """Return the graph with one TRANSPOSE for each chain of several, if that takes less time."""
     tensors, changed, dropped = dict(graph.tensors), dict[int, list[Node]](), set[int]()
     for place in reversed(range(len(graph.nodes))):
-        chain = [] if place in dropped else _chain(graph, place)
+        chain = [] if place in dropped else _chain_ending_at(graph, place)
         if not any(node.op is Op.TRANSPOSE for node in chain):
             continue
-        nodes = _nodes(graph, tensors, chain) if _is_faster(graph, chain) else None
+        nodes = _replacement_nodes(graph, tensors, chain) if _is_faster(graph, chain) else None
         if nodes is not None:
             changed[place] = nodes
             dropped |= {graph.producers[node.output] for node in chain}
@@ -35,7 +35,7 @@ def combine_transposes(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(left), tensors=tensors)
 
 
-def _chain(graph: Graph, place: int) -> list[Node]:
+def _chain_ending_at(graph: Graph, place: int) -> list[Node]:
     """Return the chain of TRANSPOSEs and RESHAPEs that ends with the node at index `place`.
 
     Only the next node reads the result of each. The list is empty if the node is neither.
@@ -100,14 +100,14 @@ def _result_axes(graph: Graph, chain: Sequence[Node]) -> "list[list[_Axis]] | No
     axes = [_Axis((at,), size) for at, size in enumerate(shape) if size > 1]
     groups: list[list[_Axis]] | None = []
     for node in chain:
-        groups = _groups(axes, graph.tensors[node.inputs[0]].shape)
+        groups = _group_axes(axes, graph.tensors[node.inputs[0]].shape)
         if groups is None:
             return None
         if node.op is Op.TRANSPOSE:
             groups = [groups[at] for at in node.attributes_as(Transpose).permutation]
         else:
             axes = [axis for group in groups for axis in group]
-            groups = _groups(axes, graph.tensors[node.output].shape)
+            groups = _group_axes(axes, graph.tensors[node.output].shape)
             if groups is None:
                 return None
         axes = [axis for group in groups for axis in group]
@@ -126,7 +126,7 @@ class _Axis:
     size: int
 
 
-def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | None:
+def _group_axes(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | None:
     """Divide and group axes to match a shape; return the axes that form each axis of the shape.
 
     Return None if an axis would have to be cut into parts of unequal lengths.
@@ -146,7 +146,9 @@ def _groups(axes: Sequence[_Axis], shape: Sequence[int]) -> list[list[_Axis]] | 
     return groups
 
 
-def _nodes(graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]) -> list[Node] | None:
+def _replacement_nodes(
+    graph: Graph, tensors: dict[int, Tensor], chain: Sequence[Node]
+) -> list[Node] | None:
     """Return the operators that replace a chain; None if a single TRANSPOSE cannot.
 
     RESHAPEs may surround the TRANSPOSE. The tensors between the operators are added to `tensors`,

@@ -20,8 +20,8 @@ _BYTES = np.arange(-128, 128).astype(np.int8)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Function:
-    """A tensor, each byte of which is a function of the byte at its place in another tensor.
+class _ByteFunction:
+    """A tensor, each byte of which is a function of the byte at the same index of another.
 
     Members
     -------
@@ -44,9 +44,9 @@ def compose_functions(graph: Graph) -> Graph:
     The operators remain if other operators read their intermediate results, or if a table would not
     save cycles.
     """
-    functions = dict[int, _Function]()
+    functions = dict[int, _ByteFunction]()
     for place, node in enumerate(graph.nodes):
-        function = _function(graph, functions, place)
+        function = _byte_function(graph, functions, place)
         if function is not None:
             functions[node.output] = function
     nodes, remarks, joined = list[Node](), dict(graph.remarks), set[int]()
@@ -68,7 +68,9 @@ def compose_functions(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(reversed(nodes)), remarks=remarks)
 
 
-def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _Function | None:
+def _byte_function(
+    graph: Graph, functions: Mapping[int, _ByteFunction], place: int
+) -> _ByteFunction | None:
     """Return an operator's output as a function of one computed tensor; None if it is not."""
     node = graph.nodes[place]
     if not _is_bytewise(graph, node):
@@ -94,7 +96,7 @@ def _function(graph: Graph, functions: Mapping[int, _Function], place: int) -> _
     results = kernel_of(node, inputs)(graph, node, inputs)
     assert isinstance(results, np.ndarray)
     steps = frozenset({place}).union(*(each.steps for each in known.values()))
-    return _Function(source=source, results=results.reshape(-1), steps=steps)
+    return _ByteFunction(source=source, results=results.reshape(-1), steps=steps)
 
 
 def _is_bytewise(graph: Graph, node: Node) -> bool:
@@ -116,14 +118,14 @@ def _is_bytewise(graph: Graph, node: Node) -> bool:
     )
 
 
-def _is_inner(graph: Graph, functions: Mapping[int, _Function], number: int) -> bool:
-    """Return whether a tensor may disappear: it and all operators that read it are bytewise."""
+def _is_inner(graph: Graph, functions: Mapping[int, _ByteFunction], number: int) -> bool:
+    """Return whether a tensor may disappear: only bytewise operators make it and read it."""
     readers = [graph.nodes[at] for at in graph.consumers[number]]
     alone = number not in graph.leaving and all(_is_bytewise(graph, reader) for reader in readers)
     return number in functions and alone
 
 
-def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
+def _is_closed(graph: Graph, function: _ByteFunction, last: int) -> bool:
     """Return whether the intermediate results of a function are read only within it.
 
     `last` is the step that makes the function's result.
@@ -132,7 +134,7 @@ def _is_closed(graph: Graph, function: _Function, last: int) -> bool:
     return all(function.steps.issuperset(graph.consumers[number]) for number in inner)
 
 
-def _saves_cycles(graph: Graph, function: _Function) -> bool:
+def _saves_cycles(graph: Graph, function: _ByteFunction) -> bool:
     """Return whether a single lookup table is faster than the operators of a function.
 
     It is if it replaces several tables, or an operator on two tensors.

@@ -25,6 +25,7 @@ def drop_identities(graph: Graph) -> Graph:
 
 
 def _as_reshape(graph: Graph, node: Node) -> Node:
+    """Return a RESHAPE instead of an operator that keeps all bytes; else the operator itself."""
     if node.op not in _BYTEWISE:
         return node
     computed = [number for number in node.inputs if graph.tensors[number].data is None]

@@ -55,6 +55,7 @@ class _Expansion:
         return replace(self._graph, tensors=self._tensors, nodes=tuple(self._nodes))
 
     def _pairs(self, node: Node) -> Array:
+        """Return the parameters of an LSTM_CELL, transposed: a (multiplier, shift) in each row."""
         data = self._tensors[node.inputs[3]].data
         assert data is not None
         return data.T
@@ -75,10 +76,11 @@ class _Expansion:
         )
         # All steps share these weights, so each sets the same scales.
         self._tensors[node.inputs[1]] = replace(weights, quantisation=scales)
-        gates = replace(sums, dtype="int16", quantisation=_zero_centred(_BEFORE))
+        gates = replace(sums, dtype="int16", quantisation=_symmetric_quantisation(_BEFORE))
         self._tensors[node.output] = gates
 
     def _expand(self, node: Node) -> None:
+        """Add the operators that compute an LSTM_CELL's next state and its output."""
         self._cell = node
         attributes = node.attributes_as(LstmCell)
         given, again, state, _parameters = node.inputs
@@ -89,15 +91,15 @@ class _Expansion:
         opened = self._unary(Op.LOGISTIC, "open gates", gates, _AFTER)
         squashed = self._unary(Op.TANH, "new values", gates, _AFTER)
         shape, scale = self._tensors[state].shape, self._tensors[state].scale
-        opens = [self._gate(opened, gate, shape) for gate in (_INPUT_GATE, _FORGET, _OUTPUT)]
-        values = self._gate(squashed, _VALUES, shape)
+        opens = [self._gate_part(opened, gate, shape) for gate in (_INPUT_GATE, _FORGET, _OUTPUT)]
+        values = self._gate_part(squashed, _VALUES, shape)
         kept = self._multiply("kept", (opens[1], state), scale)
         new = self._multiply("new", (opens[0], values), scale)
         limit = int(self._pairs(node)[_LIMITS][0])
         self._add_within((kept, new), after, limit)
         shown = self._unary(Op.TANH, "shown", after, _AFTER)
         made = self._multiply("made", (shown, opens[2]), self._tensors[hidden].scale)
-        self._node(Op.QUANTIZE, (made,), (hidden,))
+        self._append_node(Op.QUANTIZE, (made,), (hidden,))
 
     def _slice(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
         """Return the tensor number of `size` elements along an axis, from `begin` on.
@@ -111,20 +113,21 @@ class _Expansion:
         sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
         part = self._int16_like(what, whole, sizes)
         attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
-        self._node(Op.SLICE, (whole,), (part,), attributes)
+        self._append_node(Op.SLICE, (whole,), (part,), attributes)
         return part
 
-    def _gate(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
+    def _gate_part(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
         """Add the part of tensor `gates` for one of four gates, reshaped to the state's shape."""
         axis, cells = len(self._tensors[gates].shape) - 1, shape[-1]
         part = self._slice(f"gate {gate}", gates, axis, gate * cells, cells)
         return self._in_shape(f"shaped gate {gate}", part, shape)
 
     def _in_shape(self, what: str, number: int, shape: tuple[int, ...]) -> int:
+        """Return a tensor's number, or that of a RESHAPE of it if it has another shape."""
         if self._tensors[number].shape == shape:
             return number
         shaped = self._int16_like(what, number, shape)
-        self._node(Op.RESHAPE, (number,), (shaped,))
+        self._append_node(Op.RESHAPE, (number,), (shaped,))
         return shaped
 
     def _add_within(self, parts: tuple[int, int], after: int, limit: int) -> None:
@@ -141,53 +144,61 @@ class _Expansion:
             for op, _ in levels
         ]
         first, *others = (*made, after)
-        self._node(Op.ADD, parts, (first,), Arithmetic(activation=Activation.NONE))
+        self._append_node(Op.ADD, parts, (first,), Arithmetic(activation=Activation.NONE))
         for (op, level), given, result in zip(levels, made, others, strict=True):
             constant = Tensor(
                 name=f"{self._tensors[result].name} limit",
                 shape=(1,),
                 dtype="int16",
-                quantisation=_zero_centred(scale),
+                quantisation=_symmetric_quantisation(scale),
                 data=np.array([level], np.int16),
             )
-            self._node(op, (given, self._add_tensor(constant)), (result,))
+            self._append_node(op, (given, self._add_tensor(constant)), (result,))
 
     def _add(self, what: str, parts: tuple[int, int], scale: float) -> int:
+        """Add the int16 sum of two tensors at a scale; return its tensor number."""
         return self._binary(Op.ADD, what, parts, scale)
 
     def _multiply(self, what: str, parts: tuple[int, int], scale: float) -> int:
+        """Add the int16 product of two tensors at a scale; return its tensor number."""
         return self._binary(Op.MUL, what, parts, scale)
 
     def _binary(self, op: Op, what: str, parts: tuple[int, int], scale: float) -> int:
+        """Add an operator on two tensors, with an int16 result; return its tensor number."""
         made = self._int16_like(what, parts[0], self._tensors[parts[0]].shape, scale)
-        self._node(op, parts, (made,), Arithmetic(activation=Activation.NONE))
+        self._append_node(op, parts, (made,), Arithmetic(activation=Activation.NONE))
         return made
 
     def _unary(self, op: Op, what: str, given: int, scale: float) -> int:
+        """Add an operator on one tensor, with an int16 result; return its tensor number."""
         made = self._int16_like(what, given, self._tensors[given].shape, scale)
-        self._node(op, (given,), (made,))
+        self._append_node(op, (given,), (made,))
         return made
 
     def _int16_like(
         self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
     ) -> int:
         """Add an int16 tensor, with the scale of tensor `number` unless one is given."""
-        kind = self._tensors[number].quantisation if scale is None else _zero_centred(scale)
+        kind = (
+            self._tensors[number].quantisation if scale is None else _symmetric_quantisation(scale)
+        )
         name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
         return self._add_tensor(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
 
     def _add_tensor(self, tensor: Tensor) -> int:
+        """Add a tensor without an operator; return its number."""
         number = max(self._tensors) + 1
         self._tensors[number] = tensor
         return number
 
-    def _node(
+    def _append_node(
         self,
         op: Op,
         inputs: Sequence[int],
         outputs: Sequence[int],
         attributes: Attributes | None = None,
     ) -> None:
+        """Append an operator with the model-file index of the current LSTM_CELL."""
         node = Node(
             op=op,
             inputs=tuple(inputs),
@@ -198,5 +209,6 @@ class _Expansion:
         self._nodes.append(node)
 
 
-def _zero_centred(scale: float) -> Quantisation:
+def _symmetric_quantisation(scale: float) -> Quantisation:
+    """Return the quantisation with one scale and zero point 0."""
     return Quantisation(scale=(scale,), zero_point=(0,))

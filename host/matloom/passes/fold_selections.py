@@ -89,7 +89,7 @@ def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph
     if weights.data is None or weights.dtype != "int8" or weights.shape[3] != len(channels):
         return graph
     depth = graph.tensors[selection.inputs[0]].shape[-1]
-    apart = weights.data.size + depth * len(channels) * _positions(graph, selection, reader)
+    apart = weights.data.size + depth * len(channels) * _position_ratio(graph, selection, reader)
     wider = np.zeros((*weights.shape[:3], depth), np.int8)
     wider[..., channels] = weights.data
     if wider.size > apart:
@@ -100,7 +100,7 @@ def _fold_into_consumer(graph: Graph, selection: Node, channels: Array) -> Graph
     )
 
 
-def _positions(graph: Graph, selection: Node, reader: Node) -> float:
+def _position_ratio(graph: Graph, selection: Node, reader: Node) -> float:
     """Return the number of positions of a selection for each position that its reader makes."""
     before, after = (graph.tensors[node.output] for node in (selection, reader))
     return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
@@ -109,7 +109,7 @@ def _positions(graph: Graph, selection: Node, reader: Node) -> float:
 def change_constant(
     tensor: Tensor, change: Callable[[Array], Array], channels: Array | None = None
 ) -> Tensor:
-    """Return a constant with changed data, and with only the scales of `channels`, if given."""
+    """Return a constant with its data changed; if `channels` are given, with only their scales."""
     assert tensor.data is not None
     data, scales = np.ascontiguousarray(change(tensor.data)), tensor.quantisation
     if channels is not None and scales is not None and scales.axis is not None:
@@ -120,7 +120,7 @@ def change_constant(
 
 
 def _replace_pair(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
-    """Return the graph in which one convolution replaces two, one of which selects channels.
+    """Return the graph with one convolution, which reads `constants`, instead of two.
 
     It has the attributes of the other one, and reads `constants`.
     """

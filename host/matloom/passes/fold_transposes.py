@@ -38,7 +38,7 @@ def _moves_bytes(graph: Graph, transpose: Node) -> bool:
 def _with_transposed_operand(
     tensors: dict[int, Tensor], nodes: list[Node], producer: Node, product: Node, side: int
 ) -> Node:
-    """Return a BATCH_MATMUL that transposes operand `side` itself, without the TRANSPOSE before it.
+    """Return a BATCH_MATMUL that reads operand `side` (0 or 1) untransposed, and transposes it.
 
     If the TRANSPOSE also moves other axes, one that moves only these is added to `nodes`, and its
     result to `tensors`.

@@ -18,11 +18,12 @@ def fuse_padding(graph: Graph) -> Graph:
     change the scale. A maximum pooling ignores its padding, so the PAD must use the smallest value
     of its type, and each window must contain at least one element.
     """
-    nodes = tuple(_fuse(graph, node) for node in graph.nodes)
+    nodes = tuple(_fuse_padding(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
 
 
-def _fuse(graph: Graph, node: Node) -> Node:
+def _fuse_padding(graph: Graph, node: Node) -> Node:
+    """Return a layer with the PAD before it merged into its padding; unchanged if impossible."""
     source = graph.producers.get(node.inputs[0]) if node.inputs else None
     if node.op not in (*_CONVOLUTIONS, Op.MAX_POOL_2D) or source is None:
         return node
@@ -51,6 +52,7 @@ def _fuse(graph: Graph, node: Node) -> Node:
 
 
 def _pads_rows_and_columns(graph: Graph, node: Node) -> bool:
+    """Return whether a PAD adds only rows and columns to an image, and keeps its quantisation."""
     if node.op not in (Op.PAD, Op.PADV2):
         return False
     edges = node.attributes_as(Pad)

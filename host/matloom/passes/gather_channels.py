@@ -80,7 +80,7 @@ class _Gathering:
         return drop_unused_tensors(drop_unused(graph))
 
     def _needed_origins(self, node: Node) -> list[Origin]:
-        """Return the origins of the channels that an operator needs in the changed graph.
+        """Return the original tensor and index of each channel that an operator will read.
 
         A layer needs those that it uses; a move whose result is read as a whole needs all channels
         of the result; other operators need none.
@@ -168,6 +168,7 @@ class _Gathering:
         )
 
     def _own_origins(self, number: int) -> list[Origin]:
+        """Return a pair (tensor number, channel index) for each channel of a tensor."""
         return [(number, channel) for channel in range(self._graph.tensors[number].shape[-1])]
 
     def _location(self, origin: Origin) -> Origin:

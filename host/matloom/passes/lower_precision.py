@@ -89,14 +89,14 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
             replace(
                 node,
                 inputs=(rounded[data, mode], *node.inputs[1:]),
-                attributes=_with_mode(node, mode),
+                attributes=_attributes_with_mode(node, mode),
             )
         )
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
 def _outputs_of_one_mode(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the tensors that can be written in the format of a mode directly, and the mode.
+    """Yield (tensor number, mode) for tensors that can be written in a mode's format directly.
 
     They are outputs of layers and of operators in `_ROUNDING`. All readers must be layers of this
     mode. If a layer makes the tensor, it must have the mode, too.
@@ -112,10 +112,12 @@ def _outputs_of_one_mode(graph: Graph, modes: Mapping[int, str]) -> Iterator[tup
 
 
 def _is_float32(graph: Graph, node: Node) -> bool:
+    """Return whether all inputs and outputs of an operator are float32."""
     return all(graph.tensors[at].dtype == "float32" for at in (*node.inputs, *node.outputs))
 
 
-def _with_mode(node: Node, mode: str) -> Conv2D | FullyConnected:
+def _attributes_with_mode(node: Node, mode: str) -> Conv2D | FullyConnected:
+    """Return a layer's attributes with another mode (number format of the multipliers)."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     return replace(attributes, mode=mode)

@@ -13,7 +13,12 @@ def merge_equal(graph: Graph) -> Graph:
     for node in graph.nodes:
         if not same.keys().isdisjoint(node.inputs):
             node = replace(node, inputs=tuple(same.get(each, each) for each in node.inputs))
-        key = (node.op, node.inputs, node.attributes, *map(_properties, _results(graph, node)))
+        key = (
+            node.op,
+            node.inputs,
+            node.attributes,
+            *map(_properties, _output_tensors(graph, node)),
+        )
         before = known.setdefault(key, node)
         if before is node or node.op is Op.REFERENCE or not _can_be_replaced(graph, node):
             nodes.append(node)
@@ -22,12 +27,13 @@ def merge_equal(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes)) if same else graph
 
 
-def _results(graph: Graph, node: Node) -> list[Tensor]:
+def _output_tensors(graph: Graph, node: Node) -> list[Tensor]:
+    """Return the output tensors of an operator."""
     return [graph.tensors[number] for number in node.outputs]
 
 
 def _properties(tensor: Tensor) -> tuple[object, ...]:
-    """Return what determines the bytes of an operator's output apart from inputs and attributes."""
+    """Return a tensor's shape, type, quantisation and format, to compare with another's."""
     return tensor.shape, tensor.dtype, tensor.quantisation, tensor.number_format
 
 

@@ -32,7 +32,7 @@ def _copied_channels(graph: Graph, node: Node) -> Array | None:
 
 
 def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
-    """Return the origin of each channel in tensors whose channels are copies of others.
+    """Return (source tensor, its channel) for each channel of tensors made of copied channels.
 
     An origin is a tensor and the channel there. The key is the number of the tensor, which a join
     or a selection makes.
@@ -40,6 +40,7 @@ def moved_channels(graph: Graph) -> dict[int, list[Origin]]:
     found: dict[int, list[Origin]] = {}
 
     def origins(number: int) -> list[Origin]:
+        """Return (source tensor, its channel) for each channel of any tensor."""
         depth = graph.tensors[number].shape[-1]
         return found.get(number) or [(number, channel) for channel in range(depth)]
 
@@ -64,7 +65,7 @@ def _joins_channels(graph: Graph, node: Node) -> bool:
 
 
 def used_channels(graph: Graph, node: Node, moved: Mapping[int, list[Origin]]) -> Array | None:
-    """Return the channels of a layer's input that have nonzero weights, if some have not.
+    """Return the channels of a layer's input with nonzero weights; None if all have some.
 
     Return None unless the input is in `moved`. Return None also for other operators, and for layers
     that have to read all channels, such as those of several kernel columns.

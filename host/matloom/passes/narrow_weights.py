@@ -21,37 +21,37 @@ _FIT_ITERATIONS = 4
 _Numbers = npt.NDArray[np.float64]
 
 
-def _round(channels: _Numbers, scales: _Numbers) -> _Numbers:
+def _round_to_four_bits(channels: _Numbers, scales: _Numbers) -> _Numbers:
     """Return the 4-bit integers nearest to ``channels / scales``."""
     nearest: _Numbers = np.clip(np.rint(channels / scales[:, np.newaxis]), _LOW, _HIGH)
     return nearest
 
 
-def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
-    """Return the sum of squared rounding errors of each channel, for the channel's scale."""
-    rounded = _round(channels, scales) * scales[:, np.newaxis]
+def _squared_errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
+    """Return the sum of squared rounding errors of each channel, with the channel's scale."""
+    rounded = _round_to_four_bits(channels, scales) * scales[:, np.newaxis]
     squares: _Numbers = ((channels - rounded) ** 2).sum(axis=1)
     return squares
 
 
-def _scales(channels: _Numbers) -> _Numbers:
+def _best_scales(channels: _Numbers) -> _Numbers:
     """Return a scale for each channel that makes its squared rounding error small.
 
     It is the best of `_SHARES`, then improved. Channels of integers that fit in four bits get 1.
     """
     peaks = np.abs(channels).max(axis=1)
     tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
-    best = np.argmin([_errors(channels, each) for each in tried], axis=0)
+    best = np.argmin([_squared_errors(channels, each) for each in tried], axis=0)
     scales: _Numbers = tried[best, np.arange(len(channels))]
     for _fit in range(_FIT_ITERATIONS):
-        integers = _round(channels, scales)
+        integers = _round_to_four_bits(channels, scales)
         squares, products = (integers**2).sum(axis=1), (integers * channels).sum(axis=1)
         scales = np.where(products > 0, products / np.maximum(squares, 1), scales)
     exact = (np.rint(channels) == channels) & (channels >= _LOW) & (channels <= _HIGH)
     return np.where(exact.all(axis=1), 1.0, scales)
 
 
-def _balance(integers: _Numbers, exact: _Numbers) -> None:
+def _balance_errors(integers: _Numbers, exact: _Numbers) -> None:
     """Change a channel's integers in place so that rounding errors sum to half a step at most.
 
     Integers change by one, those first whose squared error grows least. If too few can change
@@ -79,15 +79,15 @@ def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Number
         (channels, weights of each), in any unit.
     """
     # A graph stores scales as float32.
-    scales = _scales(channels).astype(np.float32).astype(np.float64)
+    scales = _best_scales(channels).astype(np.float32).astype(np.float64)
     exact = channels / scales[:, np.newaxis]
-    integers = _round(channels, scales)
+    integers = _round_to_four_bits(channels, scales)
     for channel, numbers in zip(integers, exact, strict=True):
-        _balance(channel, numbers)
+        _balance_errors(channel, numbers)
     return integers.astype(np.int8), scales
 
 
-def _narrow(weights: Tensor) -> tuple[Tensor, _Numbers]:
+def _narrow_constant(weights: Tensor) -> tuple[Tensor, _Numbers]:
     """Return weights with a scale per channel, and the ratios of new to old scales."""
     data, old = weights.data, weights.quantisation
     assert data is not None
@@ -114,6 +114,7 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
     tensors, nodes = dict(graph.tensors), []
 
     def add(tensor: Tensor) -> int:
+        """Add a tensor; return its number."""
         # Other operators may read the same constant.
         number = max(tensors) + 1
         tensors[number] = tensor
@@ -124,18 +125,19 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
             nodes.append(node)
             continue
         source, *constants = node.inputs
-        weights, ratios = _narrow(graph.tensors[constants[0]])
+        weights, ratios = _narrow_constant(graph.tensors[constants[0]])
         inputs = [source, add(weights)]
         for number in constants[1:]:
             bias = graph.tensors[number]
             assert bias.data is not None
             data = np.rint(bias.data.reshape(-1) / ratios).astype(np.int32)
             inputs.append(add(replace(bias, data=data.reshape(bias.shape))))
-        nodes.append(replace(node, inputs=tuple(inputs), attributes=_in_mode(node)))
+        nodes.append(replace(node, inputs=tuple(inputs), attributes=_attributes_for_int4(node)))
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
-def _in_mode(node: Node) -> Conv2D | FullyConnected:
+def _attributes_for_int4(node: Node) -> Conv2D | FullyConnected:
+    """Return a layer's attributes with mode i8xi4: weights of 4 bits."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     return replace(attributes, mode="i8xi4")

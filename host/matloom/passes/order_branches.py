@@ -17,7 +17,7 @@ def _estimated_work(graph: Graph, node: Node) -> int:
     return output.size * weights.size // output.shape[-1]
 
 
-def _branch(nodes: list[Node], end: int) -> int:
+def _branch_start(nodes: list[Node], end: int) -> int:
     """Return the index of the first node of the branch that ends just before index `end`.
 
     A branch is one operator, with any PADs directly before it.
@@ -34,10 +34,10 @@ def order_branches(graph: Graph) -> Graph:
     """Return the graph in which the branch with more arithmetic comes last before an addition."""
     nodes = list(graph.nodes)
     for at in range(2, len(nodes)):
-        addition, start = nodes[at], _branch(nodes, at)
+        addition, start = nodes[at], _branch_start(nodes, at)
         if addition.op is not Op.ADD or not start:
             continue
-        begin = _branch(nodes, start)
+        begin = _branch_start(nodes, start)
         first, second = nodes[begin:start], nodes[start:at]
         made = {output for node in first for output in node.outputs}
         feeds = set(addition.inputs) == {*first[-1].outputs, *second[-1].outputs}

@@ -112,9 +112,10 @@ class _Conversion:
             return self._convert_average(node)
         if node.op in _FUNCTIONS:
             return self._convert_function(node)
-        return self._alike(node) if node.op in ALIKE else None
+        return self._on_signed_bytes(node) if node.op in ALIKE else None
 
-    def _alike(self, node: Node) -> Node:
+    def _on_signed_bytes(self, node: Node) -> Node:
+        """Return the same operator on int8 tensors; a PAD's value is shifted like them."""
         attributes = node.attributes
         if isinstance(attributes, Pad) and attributes.value is not None:
             attributes = replace(attributes, value=attributes.value - _OFFSET)
@@ -147,7 +148,9 @@ class _Conversion:
             return None
         height, width = attributes.window
         odd = height * width % 2
-        return self._alike(node) if odd else self._convert_average_by_layer(node, attributes)
+        return (
+            self._on_signed_bytes(node) if odd else self._convert_average_by_layer(node, attributes)
+        )
 
     def _convert_average_by_layer(self, node: Node, attributes: Pool2D) -> Node:
         """Return a layer that averages an even number of elements, without rounding any halves.
@@ -183,11 +186,12 @@ class _Conversion:
     def _add_constant(
         self, data: Array, node: Node, quantisation: Quantisation | None = None
     ) -> int:
-        """Add a constant for an operator; return its number."""
+        """Add a constant that replaces one of an operator; return its number."""
         name = f"{self._graph.tensors[node.output].name} ({len(self._tensors)})"
-        return self._add(Tensor.constant(name, data, quantisation))
+        return self._add_tensor(Tensor.constant(name, data, quantisation))
 
-    def _add(self, tensor: Tensor) -> int:
+    def _add_tensor(self, tensor: Tensor) -> int:
+        """Add a tensor; return its number."""
         number = max(self._tensors) + 1
         self._tensors[number] = tensor
         return number
@@ -215,7 +219,7 @@ class _Conversion:
         if number not in self._signed:
             form = self._add_form(number)
             if tensor.data is None:
-                self._nodes.append(_quantize(number, form, node))
+                self._nodes.append(_quantize_node(number, form, node))
         return self._signed[number]
 
     def _add_form(self, number: int) -> int:
@@ -226,7 +230,7 @@ class _Conversion:
         if data is not None:
             data = (data.astype(np.int16) - _OFFSET).astype(np.int8)
         made = replace(tensor, dtype="int8", quantisation=scales, data=data)
-        self._signed[number] = self._add(made)
+        self._signed[number] = self._add_tensor(made)
         return self._signed[number]
 
     def _convert_back(self, numbers: Sequence[int], node: Node) -> None:
@@ -234,8 +238,9 @@ class _Conversion:
         for number in dict.fromkeys(numbers):
             if number in self._missing:
                 self._missing.remove(number)
-                self._nodes.append(_quantize(self._signed[number], number, node))
+                self._nodes.append(_quantize_node(self._signed[number], number, node))
 
 
-def _quantize(source: int, result: int, node: Node) -> Node:
+def _quantize_node(source: int, result: int, node: Node) -> Node:
+    """Return the QUANTIZE of tensor `source` to tensor `result`, added for the operator `node`."""
     return Node(op=Op.QUANTIZE, inputs=(source,), outputs=(result,), index=node.index)

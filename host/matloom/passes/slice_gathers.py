@@ -19,13 +19,13 @@ def slice_gathers(graph: Graph) -> Graph:
     """
     tensors, nodes = dict(graph.tensors), list[Node]()
     for node in graph.nodes:
-        nodes += _slices(graph, node, tensors) or [node]
+        nodes += _slice_nodes(graph, node, tensors) or [node]
     if tuple(nodes) == graph.nodes:
         return graph
     return replace(graph, nodes=tuple(nodes), tensors=tensors)
 
 
-def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
+def _slice_nodes(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
     """Return the nodes that replace a GATHER, and add their tensors; none for other nodes."""
     if node.op is not Op.GATHER:
         return []
@@ -37,12 +37,13 @@ def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
         return []
     axis = node.attributes_as(Axis).axis
     output = tensors[node.output]
-    parts = [_slice(data.shape, axis, each) for each in ranges]
+    parts = [_slice_attributes(data.shape, axis, each) for each in ranges]
     if len(parts) == 1 and not indices.shape:
         return [_slice_node(node, replace(parts[0], dropped=(axis,)), node.output)]
     joined = (*data.shape[:axis], indices.data.size, *data.shape[axis + 1 :])
 
     def new(shape: Sequence[int]) -> int:
+        """Add a tensor of this shape with the output's other properties; return its number."""
         number = max(tensors) + 1
         tensors[number] = replace(output, shape=tuple(shape))
         return number
@@ -65,7 +66,7 @@ def _slices(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[Node]:
 
 
 def _ranges(places: Sequence[int]) -> Iterator[range]:
-    """Yield ranges that together give `places` in order, each as long as possible."""
+    """Yield ranges that together count through `places` in order, each as long as possible."""
     first = 0
     while first < len(places):
         step = places[first + 1] - places[first] if first + 1 < len(places) else 1
@@ -77,7 +78,7 @@ def _ranges(places: Sequence[int]) -> Iterator[range]:
         first = last + 1
 
 
-def _slice(shape: Sequence[int], axis: int, places: range) -> Slice:
+def _slice_attributes(shape: Sequence[int], axis: int, places: range) -> Slice:
     """Return the attributes of a slice along an axis."""
     begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
     begin[axis], size[axis], step[axis] = places.start, len(places), places.step

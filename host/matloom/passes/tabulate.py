@@ -34,7 +34,7 @@ def tabulate(graph: Graph) -> Graph:
         # All in one process of each interpreter; their answers are kept.
         choose(graph, opaque)
     for node in graph.nodes:
-        table = _table(graph, node) if _maps_bytes(graph, node) else None
+        table = _lookup_table(graph, node) if _maps_bytes(graph, node) else None
         if table is not None:
             remarks[node.index] = f"the results of {_function_names(node)} for all bytes"
             entries = Lookup(table=tuple(table.tolist()))
@@ -44,6 +44,7 @@ def tabulate(graph: Graph) -> Graph:
 
 
 def _function_names(node: Node) -> str:
+    """Return the names of the function or the operators that a node runs, for messages."""
     if node.op is Op.FUNCTION:
         return node.attributes_as(Function).function
     return " and ".join(node.attributes_as(Reference).operators)
@@ -70,15 +71,15 @@ def _maps_bytes(graph: Graph, node: Node) -> bool:
     )
 
 
-def _table(graph: Graph, node: Node) -> Array | None:
-    """Return the results for the bytes -128 to 127, int8 (256,).
+def _lookup_table(graph: Graph, node: Node) -> Array | None:
+    """Return a node's results for the bytes -128 to 127, int8 (256,); None if it has no table.
 
     Return None if the interpreter cannot run, or if a result depends on the position of its byte.
     """
     try:
-        function = _function(graph, node)
+        function = _node_function(graph, node)
         table, backwards = (
-            np.concatenate(list(_results(graph, node, function, order)))[: len(_BYTES)]
+            np.concatenate(list(_results_by_batch(graph, node, function, order)))[: len(_BYTES)]
             for order in (_BYTES, _BYTES[::-1])
         )
     except UserError:
@@ -86,7 +87,7 @@ def _table(graph: Graph, node: Node) -> Array | None:
     return table if np.array_equal(table, backwards[::-1]) else None
 
 
-def _function(graph: Graph, node: Node) -> Callable[[Array], Array]:
+def _node_function(graph: Graph, node: Node) -> Callable[[Array], Array]:
     """Return a function that computes a node's output from its input.
 
     An interpreter is started only once.
@@ -98,7 +99,7 @@ def _function(graph: Graph, node: Node) -> Callable[[Array], Array]:
     return lambda part: run.run([part, file])[0]
 
 
-def _results(
+def _results_by_batch(
     graph: Graph, node: Node, function: Callable[[Array], Array], data: Array
 ) -> Iterator[Array]:
     """Yield the results of `function` for the bytes in `data`, in batches of the tensor's size.

@@ -35,10 +35,10 @@ def widen_channels(graph: Graph, config: Config) -> Graph:
     pads = [node for node in graph.nodes if _widens(graph, node, config.columns)]
     if not pads or not config.has_result_sums:
         return graph
-    group_of = _groups(graph, pads)
+    group_of = _groups_of_equal_width(graph, pads)
     widths: dict[int, int] = defaultdict(int)
     for number, group in group_of.items():
-        widths[group] = max(widths[group], _channels(graph, number))
+        widths[group] = max(widths[group], _channel_count(graph, number))
     fixed = {group_of[number] for number in _fixed_maps(graph, group_of)}
     wide = {
         number: widths[group]
@@ -48,7 +48,8 @@ def widen_channels(graph: Graph, config: Config) -> Graph:
     return _Widening(graph, wide).result() if wide else graph
 
 
-def _channels(graph: Graph, number: int) -> int:
+def _channel_count(graph: Graph, number: int) -> int:
+    """Return the number of channels of a tensor."""
     return graph.tensors[number].shape[-1]
 
 
@@ -68,7 +69,7 @@ def _widens(graph: Graph, node: Node, columns: int) -> bool:
     """Return whether a PAD adds channels without adding a block of `columns` channels."""
     if not pads_channels(graph, node):
         return False
-    blocks = {-(-_channels(graph, each) // columns) for each in (node.inputs[0], node.output)}
+    blocks = {-(-_channel_count(graph, each) // columns) for each in (node.inputs[0], node.output)}
     return len(blocks) == 1
 
 
@@ -77,8 +78,8 @@ def _computed_tensors(graph: Graph, node: Node) -> list[int]:
     return [each for each in (*node.inputs, node.output) if graph.tensors[each].data is None]
 
 
-def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
-    """Return the group of each tensor; its key and the group are both tensor numbers.
+def _groups_of_equal_width(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
+    """Return a group for each tensor; all tensors of a group must have equally many channels.
 
     Tensors are in one group, named by one of its members, if an operator or one of `pads` needs
     them to be equally wide.
@@ -96,7 +97,7 @@ def _groups(graph: Graph, pads: Iterable[Node]) -> Mapping[int, int]:
 
 
 def _fixed_maps(graph: Graph, group_of: Mapping[int, int]) -> set[int]:
-    """Return the tensors that cannot get more channels."""
+    """Return the tensors whose number of channels must not change."""
     fixed = {*graph.entering, *graph.leaving}
     for node in graph.nodes:
         if node.op in _MIXES_CHANNELS and _has_plain_weights(graph, node):
@@ -121,6 +122,7 @@ def _keeps_zeros(graph: Graph, node: Node) -> bool:
 
 
 def _has_plain_weights(graph: Graph, node: Node) -> bool:
+    """Return whether a layer has int8 input, output and weights, and only constant parameters."""
     data, *constants = (graph.tensors[number] for number in node.inputs)
     output = graph.tensors[node.output]
     types = {data.dtype, output.dtype, constants[0].dtype}
@@ -128,7 +130,7 @@ def _has_plain_weights(graph: Graph, node: Node) -> bool:
 
 
 class _Widening:
-    """Builder of a graph with wider tensors; `wide` has their new numbers of channels."""
+    """Builder of a graph in which the tensors in `wide` have the channel counts given there."""
 
     def __init__(self, graph: Graph, wide: Mapping[int, int]) -> None:
         self._graph, self._wide = graph, wide
@@ -136,9 +138,12 @@ class _Widening:
         self._same: dict[int, int] = {}
         for number, channels in wide.items():
             tensor = graph.tensors[number]
-            self._same[number] = self._add(replace(tensor, shape=(*tensor.shape[:-1], channels)))
+            self._same[number] = self._add_tensor(
+                replace(tensor, shape=(*tensor.shape[:-1], channels))
+            )
 
-    def _add(self, tensor: Tensor) -> int:
+    def _add_tensor(self, tensor: Tensor) -> int:
+        """Add a tensor; return its number."""
         number = max(self._tensors) + 1
         self._tensors[number] = tensor
         return number
@@ -147,7 +152,7 @@ class _Widening:
         """Return the graph with the wider tensors."""
         for node in self._graph.nodes:
             if pads_channels(self._graph, node):
-                self._pad(node)
+                self._append_pad(node)
             elif {*node.inputs, *node.outputs}.isdisjoint(self._wide):
                 self._nodes.append(node)
             else:
@@ -163,11 +168,11 @@ class _Widening:
             changes: list[tuple[int, int]] = [(inputs[0], -1), (outputs[0], 0)]
             if node.op is Op.DEPTHWISE_CONV_2D:
                 changes = [(outputs[0], -1)]
-            inputs = (inputs[0], *self._constants(node, changes))
+            inputs = (inputs[0], *self._add_constants(node, changes))
         self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
 
-    def _constants(self, node: Node, changes: list[tuple[int, int]]) -> list[int]:
-        """Add a layer's constants for wide maps, and return their numbers.
+    def _add_constants(self, node: Node, changes: list[tuple[int, int]]) -> list[int]:
+        """Add a layer's constants for more input and output channels; return their numbers.
 
         `changes` has pairs of a map and the axis of the weights that has the map's channels.
         """
@@ -204,9 +209,9 @@ class _Widening:
         scales = tensor.quantisation
         if scales is not None and scales.axis == axis and len(scales.scale) > 1:
             scales = _extend_scales(scales, more)
-        return self._add(replace(tensor, data=data, shape=data.shape, quantisation=scales))
+        return self._add_tensor(replace(tensor, data=data, shape=data.shape, quantisation=scales))
 
-    def _pad(self, node: Node) -> None:
+    def _append_pad(self, node: Node) -> None:
         """Append a PAD of the channels that its input still lacks; nothing if it lacks none."""
         source, output = (self._same.get(each, each) for each in (node.inputs[0], node.output))
         more = self._tensors[output].shape[-1] - self._tensors[source].shape[-1]

@@ -31,8 +31,8 @@ class _Band:
     image_step: int
 
 
-def _bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
-    """Yield the bands of rows that make up all panels.
+def _split_into_bands(in_rows: int, panels: Panels) -> Iterator[_Band]:
+    """Yield the bands of neighbouring rows, one for each copy, that together make up all panels.
 
     Whole bands that are adjacent in the input are copied together, as the images of a single
     `_Band`.
@@ -78,7 +78,7 @@ def copy_panels(
     full, tail = divmod(panels.columns, panels.width)
     at_once = panels.block_bytes <= _LONGEST_STEP
     parts = [(0, full, panels.width)] if at_once else [(b, 1, panels.width) for b in range(full)]
-    for band in _bands(shape[0], panels):
+    for band in _split_into_bands(shape[0], panels):
         for block, width, size in [*parts, (full, 1, tail)]:
             if not width * size:
                 continue

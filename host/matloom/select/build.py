@@ -34,7 +34,8 @@ from matloom.select.weights import (
 from matloom.select.window import Window, covering_regions, tap_loop_nest
 
 
-def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
+def _repeat_for_positions(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
+    """Return a value for each channel, repeated for `pack` positions that share the columns."""
     return np.tile(np.broadcast_to(np.asarray(values), (channels,)), pack)
 
 
@@ -59,8 +60,7 @@ class Convolution:
     macs:
         Number of multiply-accumulates of the operator; None for as many as the filters take.
     place:
-        Function that returns the layout of the outputs in a tensor shared with other stages; None
-        for a separate tensor.
+        Function that makes the layout of outputs in a tensor shared with other stages, or None.
     whole_rows:
         Whether adjacent positions of a row are also adjacent in the tensor that `place` shares.
     mode:
@@ -119,7 +119,7 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return POST's parameter blocks, with channels repeated for each of `pack` positions.
+        """Return the parameter blocks of POST, with the channels repeated `pack` times.
 
         `sums` has the sum of each channel's filter, to correct the bias for the zero point. There
         are `accumulators` per column and output block.
@@ -127,20 +127,20 @@ class Convolution:
         by_channel = None
         if self.scale.varies_by_channel:
             by_channel = (
-                _columns(self.scale.multiplier, channels, pack),
-                _columns(self.scale.shift, channels, pack),
+                _repeat_for_positions(self.scale.multiplier, channels, pack),
+                _repeat_for_positions(self.scale.shift, channels, pack),
             )
         folded = fold_zero_point(self.bias, sums, self.input_zero)
-        bias = _columns(folded, channels, pack)
+        bias = _repeat_for_positions(folded, channels, pack)
         return parameter_blocks(bias, by_channel, self.config, accumulators=accumulators)
 
     def stage(
-        self, window: Window, pack: int, block: int, widest: int | None = None, **more: Any
+        self, window: Window, pack: int, block: int, widest: int | None = None, **members: Any
     ) -> ArrayStage:
         """Return a stage that computes `pack` positions at a time, in blocks of `block` channels.
 
-        The depth of `window` is in bytes; `more` are further members of the `ArrayStage`. No tile
-        is wider than `widest` positions, if given.
+        The depth of `window` is in bytes; `members` are further members of the `ArrayStage`. No
+        tile is wider than `widest` positions, if given.
         """
         channels, size = len(self.bias), self.scale.element_bytes
         grid = Grid(
@@ -166,7 +166,7 @@ class Convolution:
             macs=self.all_macs,
             mode=self.mode,
             element_bytes=size,
-            **more,
+            **members,
         )
 
 
@@ -207,24 +207,24 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pack,
         block,
         loop_nest=loop_nest,
-        weights=_weights(layer, parts, loop_nest, window),
+        weights=_dense_weights(layer, parts, loop_nest, window),
         params=layer.params(sums, channels, pack, accumulators),
     )
 
 
-def _weights(
+def _dense_weights(
     layer: Convolution, parts: Sequence[np.ndarray], nest: LoopNest, window: Window
 ) -> Operand:
     """Return the weights of a dense convolution, packed from `run_matrices` of its parts."""
     config, narrow = layer.config, layer.mode in NARROW_MODES
     tiles = [weight_tiles(matrices, config, narrow=narrow) for matrices in parts]
-    weights = _operand(tiles, nest, layer)
+    weights = _constant_operand(tiles, nest, layer)
     if not isinstance(weights, ConstantWeights) or layer.mode != "i8xi8" or layer.place is not None:
         return weights
     return share_tails(weights, nest, window, config)
 
 
-def _operand(parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution) -> Operand:
+def _constant_operand(parts: Sequence[np.ndarray], nest: ExecLoops, layer: Convolution) -> Operand:
     """Return weights of int8, or of nine bits as two int8 parts that add up to them."""
     first, *others = [constant_weights(tiles, layer.mode, layer.config) for tiles in parts]
     if not others:
@@ -272,7 +272,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         config.columns,
         None if sliding is None else widest_tile(sliding),
         loop_nest=loop_nest,
-        weights=_operand(tiles, loop_nest, layer),
+        weights=_constant_operand(tiles, loop_nest, layer),
         params=layer.params(sums, channels, 1, 1),
     )
 

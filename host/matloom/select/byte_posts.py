@@ -7,7 +7,7 @@ from matloom.select.stage import Posts
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
-    """Return the POST instruction that changes scale and zero point (`input_zero`) of bytes."""
+    """Return a POST instruction that changes the scale and the zero point of bytes."""
     post = {"source": Source.SPAD, "destination": Destination.SPAD, "bias": -input_zero}
     return ((0, {**post, **result.post()}),)
 
@@ -63,7 +63,7 @@ def sum_posts(
 
 
 def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.ADD) -> Posts:
-    """Return two POSTs for an addition in which one operand needs only a shift, instead of three.
+    """Return two POST instructions for an addition with one operand that needs only a shift.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def addend_posts(scaled: int, posts: Posts, zero: int, addend: Addend = Addend.A
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:
-    """Return the POSTs of a product of two inputs with the zero points `zeros`.
+    """Return the POST instructions that multiply two inputs with the zero points `zeros`.
 
     The first one writes input 0 to the accumulators; the second one multiplies them by input 1.
     """

@@ -72,7 +72,7 @@ def channel_function(
 
 
 def table_blocks(table: Array, columns: int) -> Array:
-    """Return a table for each channel (channels, 256) as tables for each array column.
+    """Return tables of all channels (channels, 256), arranged by block and column of the array.
 
     The result has the axes (blocks of channels, columns, 256).
 
@@ -114,7 +114,7 @@ def _computed_sources(graph: Graph, nodes: Sequence[Node]) -> set[int]:
 def _next_operator(
     graph: Graph, nodes: Sequence[Node], outer: Mapping[int, Node | None], private: frozenset[int]
 ) -> Node | None:
-    """Return the last operator that can join `nodes`; None if none can.
+    """Return the last operator before `nodes` that can join them; None if none can.
 
     Only `nodes` may read its result. `outer` maps each tensor that they read from outside to its
     producer; `private` are the tensors that may be left out.

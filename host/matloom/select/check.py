@@ -80,11 +80,13 @@ def check_stages(
 
 
 def _require(holds: bool, phase: str, thing: str, rule: str, value: object) -> None:
+    """Raise `PhaseError` unless `holds`: in `phase`, `thing` must obey `rule`, but has `value`."""
     if not holds:
         raise PhaseError(f"{phase}: {thing} must {rule}, not {value}")
 
 
 def _check_table(stage: Stage, config: Config, phase: str) -> None:
+    """Check that the configuration supports a stage's lookup table, and that its size is right."""
     if stage.table is not None:
         shape = stage.table.shape
         built = config.softmax if stage.is_softmax else config.tables
@@ -129,6 +131,7 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
 
 
 def _check_vector(stage: VectorStage, phase: str) -> None:
+    """Check that an element-wise stage makes whole elements and reads only its own inputs."""
     rest = stage.size % stage.element_bytes
     _require(stage.size > 0 and not rest, phase, stage.name, "make whole elements", stage.size)
     period = stage.period

@@ -221,7 +221,7 @@ def copy_stage(
     place: Callable[..., OutputLayout] = Dense,
     complement: bool = False,
 ) -> ArrayStage:
-    """Return the stage of a copy; with `complement`, it writes -1 - x for each byte x.
+    """Return the stage that copies one of `tensors` to the other, whose layout `place` makes.
 
     `place` makes the layout of the outputs from their grid.
     """

@@ -54,6 +54,7 @@ def _can_slide(window: Window) -> bool:
 def _sliding_window(
     window: Window, input_zero: int, shape: WindowShape, config: Config
 ) -> SlidingWindow:
+    """Return the window of the given shape that slides over a depthwise convolution's input."""
     return SlidingWindow(
         shape=shape,
         in_width=window.in_width,

@@ -52,9 +52,10 @@ def vector_stage(
     )
 
 
-def _requantise(
+def _requantise_stage(
     context: Context, zero: int, scale: Requantisation, target: str = ""
 ) -> VectorStage:
+    """Return the stage that requantises the first input, whose zero point is `zero`."""
     return vector_stage(context, requantise_posts(zero, scale), context.sources[:1], target)
 
 
@@ -64,7 +65,7 @@ def with_repetition(context: Context, stage: VectorStage) -> VectorStage:
     return replace(stage, period=period, repeated=repeated)
 
 
-def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
+def _sum_stage(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
     """Return the stage that adds two tensors with zero points `zeros`, scaled as in an ADD."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition_scales(context.graph, context.node)
@@ -122,7 +123,7 @@ def add(context: Context) -> Stage:
     """Return the stage of ADD."""
     context.check_words()
     first, second = (tensor.zero_point for tensor in context.inputs)
-    return _sum(context, (context.sources[0], context.sources[1]), (first, second))
+    return _sum_stage(context, (context.sources[0], context.sources[1]), (first, second))
 
 
 def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
@@ -133,7 +134,7 @@ def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
 
 
 def _rounding_matters(context: Context, scales: Addition) -> bool:
-    """Return whether negating the second input of a SUB before it is scaled changes any result."""
+    """Return whether negating the second input of a SUB before it is scaled changes a result."""
     (first, second), shift = (tensor.zero_point for tensor in context.inputs), scales.left_shift
     left, right = ((np.arange(-128, 128) - zero) << shift for zero in (first, second))
     added = multiply_by_quantized_multiplier(left, *scales.inputs[0])[:, np.newaxis]
@@ -175,7 +176,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
         config=context.config,
         complement=True,
     )
-    return complement, _sum(context, (context.sources[0], negated), (first, -1 - second))
+    return complement, _sum_stage(context, (context.sources[0], negated), (first, -1 - second))
 
 
 def quantize(context: Context) -> Stage:
@@ -196,7 +197,7 @@ def quantize(context: Context) -> Stage:
         posts = narrowing_posts(data.zero_point, scale)
         return vector_stage(context, posts, context.sources[:1], "")
     context.check_words()
-    return _requantise(context, data.zero_point, scale)
+    return _requantise_stage(context, data.zero_point, scale)
 
 
 def relu(context: Context) -> Stage:
@@ -204,18 +205,19 @@ def relu(context: Context) -> Stage:
     context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
-    return _requantise(context, data.zero_point, scale)
+    return _requantise_stage(context, data.zero_point, scale)
 
 
-def _limit(context: Context, low: int, high: int) -> Stage:
+def _clamp_stage(context: Context, low: int, high: int) -> Stage:
+    """Return the stage that clamps the first input to ``low .. high``, at the same scale."""
     context.check_words()
     same = context.result(*SAME, Activation.NONE)
-    return _requantise(context, 0, replace(same, zero=0, low=low, high=high))
+    return _requantise_stage(context, 0, replace(same, zero=0, low=low, high=high))
 
 
 def relu6(context: Context) -> Stage:
     """Return the stage of RELU6, which keeps the input's scale."""
-    return _limit(context, *activation_range(Activation.RELU6, context.inputs[0]))
+    return _clamp_stage(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
 def maximum_or_minimum(context: Context) -> Stage | tuple[Stage, ...]:
@@ -231,7 +233,7 @@ def maximum_or_minimum(context: Context) -> Stage | tuple[Stage, ...]:
     level = int(value.reshape(-1)[0])
     every = np.iinfo(context.output.dtype)
     maximum = context.node.op is Op.MAXIMUM
-    return _limit(context, *((level, every.max) if maximum else (every.min, level)))
+    return _clamp_stage(context, *((level, every.max) if maximum else (every.min, level)))
 
 
 def product(
@@ -257,7 +259,7 @@ def product(
 
 
 def sum_of_parts(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the stage that adds the results of two stages, one of which is zero in each place."""
+    """Return the stage that adds two stages' results, one of which is zero at each element."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")
@@ -267,21 +269,18 @@ def positive_part(context: Context, scale: Multiplier) -> VectorStage:
     """Return the stage of ``max(x, 0)``, scaled, for the operator's first input `x`."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     positive = replace(context.result(*scale, Activation.NONE), low=output)
-    return _requantise(context, zero, positive, context.buffer_name("above"))
+    return _requantise_stage(context, zero, positive, context.buffer_name("above"))
 
 
 def negative_part(context: Context) -> VectorStage:
     """Return the stage of ``min(x, 0)``, not scaled, for the operator's first input `x`."""
     zero = context.inputs[0].zero_point
     negative = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
-    return _requantise(context, 0, negative, context.buffer_name("below"))
+    return _requantise_stage(context, 0, negative, context.buffer_name("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of LEAKY_RELU: a lookup table, the larger of two sums, or a sum of parts.
-
-    The parts are the positive and the negative values, each scaled.
-    """
+    """Return the stages of LEAKY_RELU: a table, the larger of two sums, or a sum of two parts."""
     context.check_words()
     words = context.output.dtype == "int16"
     if context.config.tables and not words:
@@ -295,6 +294,6 @@ def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     limited = replace(context.result(*below, Activation.NONE), high=output)
-    negative = _requantise(context, zero, limited, context.buffer_name("below"))
+    negative = _requantise_stage(context, zero, limited, context.buffer_name("below"))
     positive = positive_part(context, above)
     return positive, negative, sum_of_parts(context, positive, negative)

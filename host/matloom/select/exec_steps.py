@@ -67,7 +67,7 @@ def limit_steps(
 
 
 def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
-    """Return the rows, and the bytes in each, that an EXEC addresses: two starts and ends.
+    """Return the rows, and the bytes of a row, that an EXEC addresses: two starts and ends.
 
     The tuple has first row, end row, first byte, end byte; ends are exclusive.
     """
@@ -103,7 +103,7 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
 def split_k_parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
-    """Split the steps of a reduction into ranges (half open), each of which one EXEC can run.
+    """Split a reduction's steps (weight tiles) into ranges, each of which one EXEC can run.
 
     A range has at most `most_steps` steps: whole kernel rows, columns of one row, or blocks of one
     column. It reads at most `input_bytes` for one output position, unless even a single step reads
@@ -126,7 +126,7 @@ def split_k_parts(
 
 
 def _split_runs(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
-    """Split `steps` into runs of `outer` steps, and these into ranges of `size` steps at most."""
+    """Return ranges (half open) of `size` steps at most, none across multiples of `outer` steps."""
     return [
         (start + first, start + min(first + size, outer))
         for start in range(0, steps, outer)

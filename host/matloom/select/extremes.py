@@ -61,7 +61,7 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
     larger of these and the first tensor's. A minimum is computed as a maximum of complements, with
     copies that complement the second tensor and the results.
     """
-    _check(context)
+    _require_comparable(context)
     shape, result = context.output.shape, context.results[0]
     rows = shape[0] * shape[1] if len(shape) == IMAGE_RANK else prod(shape[:-1])
     size = context.output.size_bytes // rows
@@ -80,7 +80,7 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
     )
 
 
-def _check(context: Context) -> None:
+def _require_comparable(context: Context) -> None:
     """Raise `NotOnEngine` if the engine cannot compare the two inputs."""
     first, second = context.inputs
     if not context.config.maximum:
@@ -149,5 +149,5 @@ def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Co
 
 
 def _position_loop_nest(size: int) -> LoopNest:
-    """Return the loop nest of EXECs that keep maxima, over positions of `size` bytes."""
+    """Return the loop nest of EXECs that keep maxima; a vector is a position of `size` bytes."""
     return LoopNest(x_step=size, maximum=True, weights_fixed=True)

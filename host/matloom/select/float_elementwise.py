@@ -9,7 +9,7 @@ from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
 from matloom.select.stage import VectorStage
 
 
-def _check(context: Context) -> None:
+def _require_float_format(context: Context) -> None:
     """Raise `NotOnEngine` if the engine lacks the float format, or no neighbour computes in it.
 
     Without such a neighbour, data would move to the engine and back for a single operator.
@@ -33,7 +33,7 @@ def _keeps_format(context: Context, node: Node) -> bool:
 
 def float_add(context: Context) -> VectorStage:
     """Return the stage of float32 ADD, to float32 or to the format of a mode."""
-    _check(context)
+    _require_float_format(context)
     activation = context.node.attributes_as(Arithmetic).activation
     posts = sum_posts(context.output.dtype, activation)
     return with_repetition(context, vector_stage(context, posts, context.sources, ""))
@@ -41,13 +41,13 @@ def float_add(context: Context) -> VectorStage:
 
 def float_relu(context: Context) -> VectorStage:
     """Return the stage of float32 RELU or RELU6, to float32 or to the format of a mode."""
-    _check(context)
+    _require_float_format(context)
     posts = limit_posts(context.output.dtype, Activation(context.node.op))
     return vector_stage(context, posts, context.sources, "")
 
 
 def float_quantize(context: Context) -> VectorStage:
     """Return the stage of QUANTIZE from float32 to the format of a mode."""
-    _check(context)
+    _require_float_format(context)
     posts = limit_posts(context.output.dtype, Activation.NONE)
     return vector_stage(context, posts, context.sources, "")

@@ -23,7 +23,7 @@ from matloom.select.window import Window, covering_regions, pointwise_window
 _RESIDUAL = 3
 
 
-def _tiles(patterns: Array, taps: int, config: Config) -> Array:
+def _weight_tiles(patterns: Array, taps: int, config: Config) -> Array:
     """Return the weight tiles (output blocks, bytes) of a layer in a floating-point mode.
 
     `patterns` has the bit patterns of its weights, (channels, kernel rows, elements). A kernel row
@@ -63,7 +63,7 @@ def _require_mode(mode: str, config: Config) -> None:
         raise NotOnEngine(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
 
 
-def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
+def _require_supported(window: Window, activation: Activation, mode: str, config: Config) -> None:
     """Raise `NotOnEngine` if the engine does not support a window, an activation or a mode."""
     _require_mode(mode, config)
     if activation not in LIMITS:
@@ -84,11 +84,11 @@ def float_stage(
     NotOnEngine
         The engine does not support the mode, or a kernel row is not one run of bytes.
     """
-    _require(window, activation, mode, context.config)
+    _require_supported(window, activation, mode, context.config)
     raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
     patterns = np.asarray(narrow(raw, FLOAT_FORMATS[mode])).reshape(*filters.shape[:2], -1)
     post = {"channel_bias": 1, **float_post(context.output.dtype, activation)}
-    return _stage(context, window, patterns, mode, post)
+    return _pattern_stage(context, window, patterns, mode, post)
 
 
 def matrix_product(context: Context) -> ArrayStage:
@@ -110,14 +110,14 @@ def matrix_product(context: Context) -> ArrayStage:
     biases = context.constant(2).view(np.int32)
     bias = {"bias": NOTHING} if (biases == NOTHING).all() else {"channel_bias": 1}
     post = {**bias, **result_post(result, (attributes.low, attributes.high))}
-    stage = _stage(context, window, patterns, attributes.mode, post)
+    stage = _pattern_stage(context, window, patterns, attributes.mode, post)
     if len(context.inputs) <= _RESIDUAL:
         return stage
     inputs = (context.sources[0], context.sources[_RESIDUAL])
     return replace(stage, inputs=inputs, post_input=PostInput(post=addend_post(result)))
 
 
-def _stage(
+def _pattern_stage(
     context: Context, window: Window, patterns: Array, mode: str, post: dict[str, int]
 ) -> ArrayStage:
     """Return the stage of a layer whose filters are bit patterns in the format of `mode`.
@@ -149,7 +149,7 @@ def _stage(
         output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),
         regions=covering_regions(window, window.out_width, post),
-        weights=constant_weights(_tiles(patterns, taps, config), mode, config),
+        weights=constant_weights(_weight_tiles(patterns, taps, config), mode, config),
         params=params,
         macs=window.images * window.out_height * window.out_width * patterns.size,
         mode=mode,

@@ -67,7 +67,7 @@ def float_post(dtype: str, activation: Activation) -> dict[str, int]:
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
-    """Return the POST instruction's fields for results in a format, with minimum and maximum."""
+    """Return a POST's fields for results in the format `name`, clamped to (minimum, maximum)."""
     return _format_and_limits(
         _format_code(name), (limit_pattern(limits[0]), limit_pattern(limits[1]))
     )
@@ -87,7 +87,8 @@ def _to_accumulators(destination: Destination, format_code: int = FP32_FORMAT) -
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
 
-def _from_accumulators(source: Source, dtype: str, activation: Activation) -> dict[str, int]:
+def _to_scratchpad(source: Source, dtype: str, activation: Activation) -> dict[str, int]:
+    """Return the fields of a POST that writes elements of `dtype` to the scratchpad."""
     result = float_post(dtype, activation)
     return {"source": source, "destination": Destination.SPAD, "bias": NOTHING, **result}
 
@@ -98,10 +99,10 @@ def limit_posts(dtype: str, activation: Activation) -> Posts:
     One POST handles one format in the scratchpad, so another dtype than float32 takes two.
     """
     if dtype == "float32":
-        return ((0, _from_accumulators(Source.SPAD, dtype, activation)),)
+        return ((0, _to_scratchpad(Source.SPAD, dtype, activation)),)
     return (
         (0, _to_accumulators(Destination.ACC_SET)),
-        (None, _from_accumulators(Source.ACC, dtype, activation)),
+        (None, _to_scratchpad(Source.ACC, dtype, activation)),
     )
 
 
@@ -110,5 +111,5 @@ def sum_posts(dtype: str, activation: Activation) -> Posts:
     return (
         (0, _to_accumulators(Destination.ACC_SET)),
         (1, _to_accumulators(Destination.ACC_ADD)),
-        (None, _from_accumulators(Source.ACC, dtype, activation)),
+        (None, _to_scratchpad(Source.ACC, dtype, activation)),
     )

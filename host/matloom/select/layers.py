@@ -38,7 +38,8 @@ _MAX_INT16 = 2**15
 INT4 = range(-8, 8)
 
 
-def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
+def _layer_window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, int]) -> Window:
+    """Return the shape of a layer's sliding window: input, output, kernel, strides and padding."""
     images, in_height, in_width, depth = context.inputs[0].shape
     dilation = attributes.dilation if isinstance(attributes, Conv2D) else (1, 1)
     return Window(
@@ -63,7 +64,7 @@ def convolution(context: Context) -> Stage:
     """Return the stage of CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
-    window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    window = _layer_window(context, attributes, (weights.shape[1], weights.shape[2]))
     if attributes.mode in FLOAT_MODES:
         filters = context.filters
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
@@ -169,10 +170,7 @@ def _dense_convolution(
     activation: Activation,
     requested: str | None = "i8xi8",
 ) -> Stage:
-    """Return the stage of a convolution over the whole depth.
-
-    `filters` has the axes (channels, rows, columns, depth).
-    """
+    """Return the stage of a convolution with filters (channels, rows, columns, depth)."""
     mode = layer_mode(context, filters, requested)
     if context.output.dtype == "int16":
         context.require_words()
@@ -181,6 +179,7 @@ def _dense_convolution(
     limbs = _limb_count(context, filters, max_abs)
 
     def make(window: Window, filters: Array, tensor: str) -> ArrayStage:
+        """Return the stage of the convolution with this window and filters that reads `tensor`."""
         return convolution_stage(
             Convolution(
                 name=context.name,
@@ -210,7 +209,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     """Return the stages of DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
-    window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
+    window = _layer_window(context, attributes, (weights.shape[1], weights.shape[2]))
     filters, mode = context.filters[0], "i8xi8"
     if window.is_column:
         # The bytes are the same either way, and windows slide along rows.
@@ -278,16 +277,17 @@ def dense(context: Context) -> Stage | tuple[Stage, ...]:
 def pooling(
     make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
-    """Return the stage builder of a pooling operator, a function of its `Context`.
+    """Return a function that builds a pooling operator's stage by `make`, from its `Context`.
 
     `make` builds the stage from the context, the window, and the limits of the results.
     """
 
     def pool(context: Context) -> Stage:
+        """Return the stage of the pooling operator of a context."""
         context.check_words()
         attributes = context.node.attributes_as(Pool2D)
         low, high = activation_range(attributes.activation, context.output)
-        window = _window(context, attributes, attributes.window)
+        window = _layer_window(context, attributes, attributes.window)
         return make(context, window, low, high)
 
     return pool

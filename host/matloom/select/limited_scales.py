@@ -117,10 +117,10 @@ class _Rule:
 def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | None:
     """Return parameters of POST with the expected results, (7, channels).
 
-    The seven are as in `_choices`; `expected` (256, channels) has the result for each byte. Return
-    None if no parameters are found for a channel.
+    The seven are as in `_parameters_to_try`; `expected` (256, channels) has the result for each
+    byte. Return None if no parameters are found for a channel.
     """
-    choices = [_choices(rule, slope) for slope in slopes]
+    choices = [_parameters_to_try(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
     left = np.arange(len(slopes))
     for _ in range(_MAX_TRIED):
@@ -128,7 +128,7 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
         if None in drawn:
             return None
         tried = np.array(drawn, np.int64).T
-        fits = (_results(rule, tried) == expected[:, left]).all(axis=0)
+        fits = (_engine_results(rule, tried) == expected[:, left]).all(axis=0)
         found[:, left[fits]] = tried[:, fits]
         left = left[~fits]
         if not len(left):
@@ -136,7 +136,7 @@ def _matching_choices(rule: _Rule, expected: Array, slopes: Array) -> Array | No
     return None
 
 
-def _results(rule: _Rule, choices: Array) -> Array:
+def _engine_results(rule: _Rule, choices: Array) -> Array:
     """Return the engine's result for every byte under given parameters, (256, channels).
 
     It is 128 where a sum is too large.
@@ -151,8 +151,8 @@ def _results(rule: _Rule, choices: Array) -> Array:
     return np.where(abs(limits) < _SUM_LIMIT, results, 128)
 
 
-def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
-    """Yield the parameters to try for a channel with this slope, in order.
+def _parameters_to_try(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
+    """Yield tuples of seven parameters to try for a channel with this slope, in order.
 
     They are a weight, then bias, multiplier and shift of the limit, then those of the result.
     """

@@ -40,7 +40,7 @@ _SPAD_DIVISOR = 4
 def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     """Return the stages of BATCH_MATMUL of int8."""
     attributes = context.node.attributes_as(BatchMatmul)
-    product = _product(context, attributes)
+    product = _product_sizes(context, attributes)
     left = context.sources[0]
     copies: list[ArrayStage] = []
     if attributes.adj_x:
@@ -52,7 +52,7 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     else:
         scale = context.result(*product_multiplier(context.graph, context.node), Activation.NONE)
         scale = replace(scale, rounding=layer_rounding(context.node))
-    stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
+    stages = _product_stages(context, product, left, scale, adj_y=attributes.adj_y)
     return (*copies, *stages)
 
 
@@ -76,13 +76,13 @@ def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage,
     )
     _check_rows(product)
     scale = context.result_by_channel(activation)
-    return tuple(_products(context, product, context.sources[0], scale, adj_y=True))
+    return tuple(_product_stages(context, product, context.sources[0], scale, adj_y=True))
 
 
-def _products(
+def _product_stages(
     context: Context, product: Product, left: str, scale: Requantisation, *, adj_y: bool
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that copy the second operand into weight tiles (panels), then products.
+    """Yield the stages that copy the second operand into weight tiles, then those that multiply.
 
     `left` is the name of the first operand; `adj_y` says that the second one is transposed.
     """
@@ -110,7 +110,7 @@ def _products(
                 image_step=product.rows * product.columns,
                 complete=context.output.size_bytes if (first, columns) == groups[-1] else 0,
             )
-        yield _stage(
+        yield _panel_product_stage(
             context,
             product,
             (left, name),
@@ -121,7 +121,7 @@ def _products(
         )
 
 
-def _product(context: Context, attributes: BatchMatmul) -> Product:
+def _product_sizes(context: Context, attributes: BatchMatmul) -> Product:
     """Return the sizes of a product; raise `NotOnEngine` if the engine cannot compute it."""
     left, right = context.inputs[:2]
     rows, columns = context.output.shape[-MATRIX_RANK:]
@@ -148,7 +148,7 @@ def _check_rows(product: Product) -> None:
 
 
 def _column_groups(product: Product, config: Config, *, transposed: bool) -> list[tuple[int, int]]:
-    """Return the first column and the number of columns of the result for each stage.
+    """Return (first column, number of columns) of the part of the result that each stage makes.
 
     There are as few stages as possible, whose panels of the second operand fit the scratchpad.
     `transposed` is as in `Product.panels`.
@@ -174,7 +174,7 @@ def _byte_summands(value: int) -> list[int]:
     return [value // 2, value // 2] if value > _MAX_INT8 else [value] if value else []
 
 
-def _weights(
+def _computed_weights(
     tensor: str, panels: Panels, zeros: tuple[int, int], config: Config
 ) -> ComputedWeights:
     """Return a tensor of weight tiles (panels) as an operand, with the terms of zero points.
@@ -203,14 +203,14 @@ def _weights(
 
 
 def _row_loops(inner: int, steps: int) -> LoopNest:
-    """Return the loop nest over rows of an operand, of `inner` bytes each, in `steps` steps.
+    """Return the loops over rows of an operand, `inner` bytes each, in `steps` weight tiles.
 
     Bytes beyond the end of a row are read as zeros.
     """
     return LoopNest(blocks=steps, x_step=inner)
 
 
-def _stage(
+def _panel_product_stage(
     context: Context,
     product: Product,
     operands: tuple[str, str],
@@ -237,7 +237,7 @@ def _stage(
     )
     limbs = len(LIMBS) if context.output.dtype == "int32" else 1
     layout: OutputLayout = Dense(grid=grid, limbs=limbs) if place is None else place(grid=grid)
-    weights = replace(_weights(operands[1], panels, zeros, config), copied_tensor=rows_of)
+    weights = replace(_computed_weights(operands[1], panels, zeros, config), copied_tensor=rows_of)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,

@@ -36,7 +36,7 @@ class MatrixTranspose:
     first_row: int = 0
 
     def steps(self, config: Config) -> tuple[int, int] | None:
-        """Return the number of rows that each of the two steps interleaves.
+        """Return how many rows are interleaved by the first of two steps, and by the second.
 
         The result is None if byte copies are as fast, or if the array's size does not permit it.
         """
@@ -142,6 +142,7 @@ def transpose_matrices(
         return ()
 
     def place(*, grid: Grid, at: int) -> Placed:
+        """Return the layout of the rows of the result that begin at byte `at` of a column."""
         last = at + grid.rows * config.columns >= task.rows
         return Placed(
             grid=grid,

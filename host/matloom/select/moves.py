@@ -29,6 +29,7 @@ _MAX_PHASES = 64
 
 
 def _whole_axes(shape: Sequence[int]) -> list[CopiedAxis]:
+    """Return the axes of a shape, each to be read in full."""
     return [CopiedAxis(length=length, first=0, size=length) for length in shape]
 
 
@@ -50,7 +51,7 @@ def _pad_byte(value: int, size: int) -> int:
     return (first ^ 128) - 128
 
 
-def _copy(
+def _copy_stage(
     context: Context,
     copy: Copy,
     source: int = 0,
@@ -84,7 +85,7 @@ def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
         )
     ]
     value = _pad_byte(value, context.output.element_bytes)
-    return (_copy(context, _copy_of_axes(context, axes, value)),)
+    return (_copy_stage(context, _copy_of_axes(context, axes, value)),)
 
 
 def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -100,7 +101,7 @@ def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
             strict=True,
         )
     ]
-    return (_copy(context, _copy_of_axes(context, axes)),)
+    return (_copy_stage(context, _copy_of_axes(context, axes)),)
 
 
 def split_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -116,7 +117,7 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
     for result, size in enumerate(sizes):
         axes = _whole_axes(shape)
         axes[axis] = CopiedAxis(length=shape[axis], first=first, size=size)
-        stages.append(_copy(context, _copy_of_axes(context, axes), result=result))
+        stages.append(_copy_stage(context, _copy_of_axes(context, axes), result=result))
         first += size
     return tuple(stages)
 
@@ -140,13 +141,13 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
             complete=context.output.size_bytes if last else 0,
             line=size,
         )
-        stages.append(_copy(context, copy, source=source, place=place))
+        stages.append(_copy_stage(context, copy, source=source, place=place))
         offset += size
     return tuple(stages)
 
 
 def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
-    """Return the factor by which an axis grows, and the first position to read and the step.
+    """Return the factor by which an axis grows, the first position to read, and the step.
 
     `places` has the position that each output reads, of an axis of `length`.
 
@@ -197,7 +198,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     row = out_width * depth
     places = list(itertools.product(range(down), range(across)))
     return tuple(
-        _copy(
+        _copy_stage(
             context,
             copy,
             place=partial(
@@ -221,7 +222,7 @@ def transpose_stages(context: Context) -> tuple[ArrayStage, ...]:
     if swaps is None:
         raise NotOnEngine("the engine permutes up to six groups of axes")
     if not swaps:
-        return (_copy(context, copy_of_lines(1, context.output.size_bytes, context.config)),)
+        return (_copy_stage(context, copy_of_lines(1, context.output.size_bytes, context.config)),)
     between = [context.buffer_name(f"swap {at}") for at in range(len(swaps) - 1)]
     names = [context.sources[0], *between, context.results[0]]
     return tuple(
@@ -265,4 +266,4 @@ def _swap_copy(context: Context, tensors: tuple[str, str], swap: Swap, inner: in
         complete=context.output.size_bytes,
         swap=(high, low, inner),
     )
-    return _copy(context, copy, place=place, tensors=tensors)
+    return _copy_stage(context, copy, place=place, tensors=tensors)

@@ -13,7 +13,7 @@ _FILLED_BLOCKS = 0.8
 def pack_positions(
     window: Window, channels: int, columns: int, config: Config, *, rows_follow: bool
 ) -> tuple[Window, int]:
-    """Return the window to compute, and how many adjacent positions to compute at once.
+    """Return the window to compute, and how many neighbouring positions to compute at once.
 
     Positions of a layer with fewer `channels` than the array has `columns` may use different
     columns at the same time. Their number divides the width of the window. If each output depends
@@ -44,10 +44,12 @@ def positions_per_block(window: Window, channels: int, columns: int, config: Con
     positions = window.out_width * window.out_height
 
     def cycles(pack: int) -> float:
+        """Return the estimated cycles if `pack` positions share a block of columns."""
         blocks = -(-(run + (pack - 1) * shift) // config.rows) * -(-pack * channels // columns)
         return blocks * step_cycles(positions // pack, config)
 
     def fastest(maximum: int) -> int:
+        """Return the fastest number of positions up to `maximum` that divides the width."""
         packs = (pack for pack in range(1, maximum + 1) if window.out_width % pack == 0)
         return min(packs, key=cycles)
 

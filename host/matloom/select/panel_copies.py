@@ -50,6 +50,7 @@ class Product:
 
 
 def _copy_stage(context: Context, source: int, result: str, copy: Copy, **place: Any) -> ArrayStage:
+    """Return the stage that copies operand number `source`; `place` are members of `Placed`."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
@@ -73,6 +74,7 @@ def transpose_into_panels(
     )
 
     def place(*, grid: Grid, at: int) -> Placed:
+        """Return the layout of rows that begin at column `at` of all panels."""
         return Placed(
             grid=grid,
             offset=at // panels.width * panels.block_bytes,

@@ -42,7 +42,8 @@ class Partition:
     roots: dict[int, int]
 
 
-def _roots(graph: Graph) -> dict[int, int]:
+def _reshape_roots(graph: Graph) -> dict[int, int]:
+    """Return, for each tensor number, the tensor of which RESHAPEs make it, or itself."""
     roots = {number: number for number in graph.tensors}
     for node in graph.nodes:
         if node.op in RESHAPES:
@@ -51,10 +52,11 @@ def _roots(graph: Graph) -> dict[int, int]:
 
 
 def _computed_inputs(graph: Graph, node: Node) -> list[int]:
+    """Return the tensor numbers of an operator's inputs that are not constant."""
     return [number for number in node.inputs if graph.tensors[number].data is None]
 
 
-def _groups(
+def _execution_groups(
     graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
     """Return the nodes in execution order, in groups that the engine (True) or the host runs.
@@ -91,7 +93,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
     return wanted
 
 
-def _stages(
+def _stages_and_reasons(
     graph: Graph, machine: Machine, names: Mapping[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
     """Return the stages of each node that the engine can run, and the reason for each other node.
@@ -128,10 +130,10 @@ def partition(
     tensor leaves the engine under each name and shape that the host uses, or, if a later engine run
     reads it, under the name of its root.
     """
-    roots = _roots(graph)
+    roots = _reshape_roots(graph)
     shared = {number: names[root] for number, root in roots.items()}
-    stages, reasons = _stages(graph, machine, shared, refused or {})
-    groups = _groups(graph, roots, stages)
+    stages, reasons = _stages_and_reasons(graph, machine, shared, refused or {})
+    groups = _execution_groups(graph, roots, stages)
     wanted = _host_tensors(graph, stages)
     for on_engine, nodes in groups:
         if on_engine:
@@ -152,10 +154,10 @@ def partition(
             runs.append(run)
             continue
         for node in nodes:
-            runs.extend(_reshapes(graph, roots, on_host, _computed_inputs(graph, node)))
+            runs.extend(_reshape_runs(graph, roots, on_host, _computed_inputs(graph, node)))
             on_host.update(node.outputs)
             runs.append(HostRun(node=node, reason=reasons[id(node)]))
-    runs.extend(_reshapes(graph, roots, on_host, list(graph.leaving)))
+    runs.extend(_reshape_runs(graph, roots, on_host, list(graph.leaving)))
     return Partition(runs=tuple(runs), roots=roots)
 
 
@@ -166,6 +168,7 @@ def _engine_run(
     host_tensors: set[int],
     nodes: list[Node],
 ) -> EngineRun:
+    """Return an engine run of `nodes`, with the tensors that it reads, and leaves to others."""
     produced = {number for node in nodes for number in node.outputs}
     consumed = [
         roots[number]
@@ -181,7 +184,7 @@ def _engine_run(
     )
 
 
-def _reshapes(
+def _reshape_runs(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
     """Return host runs that make `needed` tensors by reshaping, and add these to `on_host`.

@@ -92,12 +92,13 @@ class PooledLoops:
 
         `block` is the first output block.
         """
-        return self.inner.fields(_double(rows), _double(columns), block)
+        return self.inner.fields(_before_pooling(rows), _before_pooling(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
         """Yield the fields of the EXECs of a tile, as `ExecLoops.executes` does."""
-        return self.inner.executes(fields, _double(rows), block_bytes)
+        return self.inner.executes(fields, _before_pooling(rows), block_bytes)
 
 
-def _double(ends: tuple[int, int]) -> tuple[int, int]:
+def _before_pooling(ends: tuple[int, int]) -> tuple[int, int]:
+    """Return the range of outputs before pooling for a range of pooled ones (half open)."""
     return SIDE * ends[0], SIDE * ends[1]

@@ -33,7 +33,7 @@ def _pooling_stage(
     """Return the pooling stage of a window: tap by tap or sliding, whichever seems faster."""
     found = None if maximum else _whole_image(context, window)
     if found is None:
-        stage = _tap_stage(context, window, regions, pad_value, maximum=maximum)
+        stage = _tap_by_tap_stage(context, window, regions, pad_value, maximum=maximum)
     else:
         stage = _whole_stage(context, *found, regions)
     if maximum or context.output.element_bytes > 1 or context.mode != "i8xi8":
@@ -41,7 +41,7 @@ def _pooling_stage(
     return sum_with_map_as_weights(stage, window, context.config)
 
 
-def _tap_stage(
+def _tap_by_tap_stage(
     context: Context,
     window: Window,
     regions: tuple[OutputRegion, ...],
@@ -76,7 +76,7 @@ def _tap_stage(
     tile = identity_tile(config, word=word)
     if taps > 1:
         tile = repeated_identity(config, taps, window.depth // word, word=word)
-    return _stage(context, window, grid, nest, regions, same_weights(tile, grid.blocks))
+    return _stage_with_loops(context, window, grid, nest, regions, same_weights(tile, grid.blocks))
 
 
 def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindow] | None:
@@ -99,7 +99,7 @@ def _whole_image(context: Context, window: Window) -> tuple[Window, SlidingWindo
             flat = _rows_window(window, rows)
             nest = _whole_image_window(flat, shape, config)
             streamed = nest.steps * nest.vectors_per_step(1, 1) * blocks
-            if streamed < cycles and _is_legal(nest.fields((0, 1), (0, 1), 0)):
+            if streamed < cycles and _fits_fields(nest.fields((0, 1), (0, 1), 0)):
                 found, cycles = (flat, nest), streamed
     return found
 
@@ -129,7 +129,7 @@ def _whole_image_window(window: Window, shape: WindowShape, config: Config) -> S
     )
 
 
-def _is_legal(fields: dict[str, int]) -> bool:
+def _fits_fields(fields: dict[str, int]) -> bool:
     """Return whether loops and steps fit in the fields of an EXEC."""
     steps = ("kernel_rows", "kernel_cols", "kernel_col_step", "x_step")
     return all(fields[name] <= largest(Opcode.EXEC, name) for name in steps)
@@ -150,7 +150,7 @@ def _whole_stage(
     tile = np.zeros((config.rows, config.columns), np.uint8)
     tile[nest.shape.rows.reshape(-1)] = 1
     weights = same_weights(tile.reshape(-1), grid.blocks)
-    return _stage(context, window, grid, nest, regions, weights)
+    return _stage_with_loops(context, window, grid, nest, regions, weights)
 
 
 def _taps_per_vector(window: Window, config: Config, word: int = 1) -> int:
@@ -170,7 +170,7 @@ def _largest_divisor(depth: int, block: int, word: int) -> int:
     return max(each for each in range(word, block + 1, word) if depth % each == 0)
 
 
-def _stage(
+def _stage_with_loops(
     context: Context,
     window: Window,
     grid: Grid,
@@ -208,7 +208,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _equal_tap_ranges(
     size: int, out: int, kernel: int, stride: int, pad: int
 ) -> list[tuple[int, int, int]]:
-    """Return ranges of outputs (half open) with equally many taps in the image, and how many."""
+    """Return (first, end, taps): ranges of outputs with equally many taps inside the image."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad
@@ -291,7 +291,7 @@ def _sliding_stage(
     )
     ones = np.ones((window.kernel_height, window.kernel_width, window.depth), np.int8)
     weights = constant_weights(nest.tiles(ones, config), context.mode, config)
-    return _stage(context, window, grid, nest, regions, weights)
+    return _stage_with_loops(context, window, grid, nest, regions, weights)
 
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:

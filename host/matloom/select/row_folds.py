@@ -62,6 +62,7 @@ def fastest_row_folding(
     name, stages = derived_name(tensor, f"rows for {plain.name}"), [plain]
 
     def make_folded(window: Window, filters: np.ndarray) -> ArrayStage:
+        """Return the convolution's stage with this window and filters."""
         return make(window, filters, name)
 
     for spread in range(1, config.last_spread + 1):
@@ -72,8 +73,8 @@ def fastest_row_folding(
             rows = fold(window, tensor, 1 << spread, zero)
             if rows is not None and rows.size <= config.spad_bytes // 4:
                 stages += build(make_folded, window, filters, rows)
-    best = min(stages, key=lambda stage: _cycles(stage, machine))
-    if _cycles(best, machine) > _MAX_SHARE * _cycles(plain, machine):
+    best = min(stages, key=lambda stage: _estimated_cycles(stage, machine))
+    if _estimated_cycles(best, machine) > _MAX_SHARE * _estimated_cycles(plain, machine):
         return plain
     return replace(best, macs=plain.macs)
 
@@ -89,7 +90,7 @@ def _interleaved_folding(
         return None
     taps = -(-window.kernel_height // channels)
     rows = window.out_height + (taps - 1) * (channels // window.stride_y)
-    return _folding(window, tensor, channels, zero, rows=rows, row_step=window.stride_y)
+    return _folding_of_rows(window, tensor, channels, zero, rows=rows, row_step=window.stride_y)
 
 
 def _grouped_folding(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
@@ -101,10 +102,10 @@ def _grouped_folding(window: Window, tensor: str, channels: int, zero: int) -> R
     if group <= 1:
         return None
     rows, row_step = -(-window.out_height // group), group * window.stride_y
-    return _folding(window, tensor, channels, zero, rows=rows, row_step=row_step)
+    return _folding_of_rows(window, tensor, channels, zero, rows=rows, row_step=row_step)
 
 
-def _folding(
+def _folding_of_rows(
     window: Window, tensor: str, channels: int, zero: int, *, rows: int, row_step: int
 ) -> RowFolding | None:
     """Return a folding of an image's rows into `channels` channels; None if it is not possible.
@@ -180,7 +181,7 @@ def fold_filters(
     return other, np.ascontiguousarray(thick)
 
 
-def _cycles(stage: ArrayStage, machine: Machine) -> int:
+def _estimated_cycles(stage: ArrayStage, machine: Machine) -> int:
     """Return an estimate of the cycles of the array and of the input's LOADs.
 
     Both overlap except in the first tile.

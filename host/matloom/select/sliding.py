@@ -58,10 +58,12 @@ class SlidingWindow(SingleSums):
 
     @property
     def _row_steps(self) -> int:
+        """Number of steps (weight tiles) that cover the kernel's rows."""
         return -(-self.kernel_rows // self.shape.lines)
 
     @property
     def _column_steps(self) -> int:
+        """Number of steps (weight tiles) that cover the kernel's columns."""
         return -(-self.kernel_width // self.shape.taps)
 
     @property
@@ -76,6 +78,7 @@ class SlidingWindow(SingleSums):
 
     @property
     def _empty_columns(self) -> int:
+        """Number of columns of zero weights that fill the last step."""
         return self._column_steps * self.shape.taps - self.kernel_width
 
     def vectors_per_step(self, height: int, width: int) -> int:

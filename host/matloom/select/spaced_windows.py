@@ -133,7 +133,7 @@ class SpacedWindow(SingleSums):
 
         The outputs are `height` rows of `width` positions.
         """
-        return (height - 1 + self.y.taps) * self._line((0, width))[1]
+        return (height - 1 + self.y.taps) * self._line_vectors((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of the EXEC that makes `rows` and `columns` of outputs (half open).
@@ -141,8 +141,8 @@ class SpacedWindow(SingleSums):
         `block` is the first output block. `first_row` counts from the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
-        skipped, line = self._line(columns)
-        first_x = self._first_x(columns) + skipped * self.x.unit
+        skipped, line = self._line_vectors(columns)
+        first_x = self._first_position(columns) + skipped * self.x.unit
         return {
             "window": 1,
             **self.shape.fields,
@@ -167,11 +167,12 @@ class SpacedWindow(SingleSums):
             "out_y_skip": 0,
         }
 
-    def _first_x(self, columns: tuple[int, int]) -> int:
+    def _first_position(self, columns: tuple[int, int]) -> int:
+        """Return the first position that a range of outputs reads; negative in the padding."""
         return columns[0] * self.x.unit * (self.x_skip + 1) - self.pad_left
 
-    def _line(self, columns: tuple[int, int]) -> tuple[int, int]:
-        """Return how many vectors of a line are skipped, and how many remain to be streamed.
+    def _line_vectors(self, columns: tuple[int, int]) -> tuple[int, int]:
+        """Return (skipped, streamed): the numbers of vectors of a line for a range of outputs.
 
         A window reads the end of the previous line instead, which is padding like the skipped
         vectors. Only a step that covers all of a line's taps may do so.
@@ -179,7 +180,7 @@ class SpacedWindow(SingleSums):
         length = (columns[1] - columns[0] - 1) * (self.x_skip + 1) + self.x.taps
         if self.x_skip == 0 or self.x.steps > 1:
             return 0, length
-        first_x = self._first_x(columns)
+        first_x = self._first_position(columns)
         skipped = max(0, min(-first_x, first_x + length - self.in_width, self.x.taps - 1))
         return skipped, length - skipped
 
@@ -213,7 +214,7 @@ def spaced_windows(
     if any(each not in (1, stride) for each, stride in zip(dilations, strides, strict=True)):
         return
     for x_skip in _skips(window, shape):
-        y, x = _axes(window, shape, x_skip)
+        y, x = _row_and_column_windows(window, shape, x_skip)
         found = SpacedWindow(
             shape=shape,
             y=y,
@@ -239,7 +240,7 @@ def _skips(window: Window, shape: WindowShape) -> Iterator[int]:
         yield window.stride_x - 1
 
 
-def _axes(window: Window, shape: WindowShape, x_skip: int) -> tuple[_Axis, _Axis]:
+def _row_and_column_windows(window: Window, shape: WindowShape, x_skip: int) -> tuple[_Axis, _Axis]:
     """Return how windows cover the image's rows, and how they cover the positions of a row."""
     y = _Axis(
         taps=shape.lines,

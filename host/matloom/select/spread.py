@@ -28,7 +28,9 @@ def repeat_operands(context: Context) -> tuple[tuple[Stage, ...], Context]:
         if tensor.data is not None or tensor.dtype != "int8" or copies == 1:
             continue
         sources[at] = context.buffer_name(f"operand {at}")
-        stages.append(_stage(context, (context.sources[at], sources[at]), tensor.size, copies))
+        stages.append(
+            _repeating_stage(context, (context.sources[at], sources[at]), tensor.size, copies)
+        )
         kept = len(tensor.shape) - _trailing_ones(tensor.shape)
         shape = (*tensor.shape[:kept], *context.output.shape[-_trailing_ones(tensor.shape) :])
         tensors[number] = replace(tensor, shape=shape)
@@ -51,7 +53,8 @@ def repetitions(tensor: Tensor, shape: tuple[int, ...]) -> int:
     return math.prod(shape[len(shape) - ones :])
 
 
-def _stage(context: Context, tensors: tuple[str, str], count: int, copies: int) -> Stage:
+def _repeating_stage(context: Context, tensors: tuple[str, str], count: int, copies: int) -> Stage:
+    """Return the stage that writes each of `count` bytes `copies` times in succession."""
     images, rows = split_into_planes(count)
     return convolution_stage(
         Convolution(

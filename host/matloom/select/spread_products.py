@@ -32,7 +32,7 @@ def spread_product(context: Context) -> ArrayStage | None:
     other, tensor = context.inputs[1 - factor], context.inputs[factor]
     names = context.sources[factor], context.results[0]
     copies = context.output.size // tensor.size
-    stage = convolution_stage(_differences(context, names, copies, tensor))
+    stage = convolution_stage(_repeated_differences(context, names, copies, tensor))
     post = {"product": 1, "factor_zero": other.zero_point, **product_scale(context).post()}
     return replace(
         stage,
@@ -61,14 +61,14 @@ def _repeated_factor(context: Context) -> int | None:
     return None
 
 
-def _differences(
+def _repeated_differences(
     context: Context, tensors: tuple[str, str], copies: int, tensor: Tensor
 ) -> Convolution:
     """Return the convolution that repeats the elements of a tensor, minus its zero point.
 
     Its kernel also covers the padding behind each element, which supplies the zero point.
     """
-    padding, weight = _factors(-tensor.zero_point)
+    padding, weight = _byte_factors(-tensor.zero_point)
     images, rows = split_into_planes(tensor.size)
     taps = np.array([1, weight] if padding else [1], np.int8)
     window = replace(pointwise_window(images, (rows, 1), 1), kernel_width=len(taps))
@@ -86,6 +86,6 @@ def _differences(
     )
 
 
-def _factors(value: int) -> tuple[int, int]:
+def _byte_factors(value: int) -> tuple[int, int]:
     """Return two bytes whose product is `value`, from -127 to 128."""
     return (value, 1) if value <= _MAX_INT8 else (value // 2, 2)

@@ -194,7 +194,7 @@ class ArrayStage:
 
     @property
     def missing(self) -> bytes:
-        """Bytes that POST adds in blocks of channels that the second input does not have."""
+        """Bytes that POST adds in channel blocks that the second input, being narrower, lacks."""
         return b"" if self.post_input is None else self.post_input.missing
 
     @property

@@ -111,7 +111,7 @@ def _phase_stages(
         if place is None:
             raise NotOnEngine("outputs of one phase are too far apart for POST")
         place = partial(place, complete=size if column is columns[-1] else 0)
-        stages.append(_stage(context, row, column, taps, place))
+        stages.append(_phase_stage(context, row, column, taps, place))
     return stages
 
 
@@ -143,12 +143,12 @@ def _joined_stages(
         return []
     every = replace(columns[0], pad=left)
     place = partial(place, complete=size)
-    stage = _stage(context, row, every, taps.reshape(-1, *shape[2:]), place, whole_rows=True)
+    stage = _phase_stage(context, row, every, taps.reshape(-1, *shape[2:]), place, whole_rows=True)
     used = sum(len(column.taps) for column in columns)
     return [replace(stage, macs=stage.macs * used // (count * shape[3]))]
 
 
-def _stage(
+def _phase_stage(
     context: Context,
     row: _Phase,
     column: _Phase,

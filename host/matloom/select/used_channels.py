@@ -130,7 +130,7 @@ def _block_steps(used: list[Array], element: int) -> Iterator[int]:
 def _shortest_runs(
     places: Array, rows: int, most: int, element: int
 ) -> tuple[int, int, int, int] | None:
-    """Find equal runs of bytes, at equal distances, that cover all `places`.
+    """Find equal runs of bytes, at equal distances, that cover all `places` (indices of bytes).
 
     Return the first byte, the number of runs, their distance (a multiple of `element`), and the
     vectors of each. Return None if all runs take `most` vectors or more.

@@ -113,7 +113,7 @@ class VectorStage:
 
     @property
     def reads_parts(self) -> bool:
-        """Whether the stage may read parts of larger tensors: no input repeats or is narrow."""
+        """Whether the stage may read parts of larger tensors: no input repeats or is narrower."""
         return not self.repeated and self.narrow is None
 
     def with_parts(self, parts: Mapping[str, tuple[str, int]]) -> "VectorStage":

@@ -34,7 +34,8 @@ def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int
     return packed
 
 
-def _pad(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+def _pad_to_multiple(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
+    """Return a matrix padded with zeros to a multiple of a length along an axis."""
     missing = -matrix.shape[axis] % multiple
     widths = [(0, 0)] * matrix.ndim
     widths[axis] = (0, missing)
@@ -48,7 +49,7 @@ def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) 
     high ones.
     """
     block = config.columns * (2 if narrow else 1)
-    full = _pad(_pad(matrices, 2, config.rows), 3, block)
+    full = _pad_to_multiple(_pad_to_multiple(matrices, 2, config.rows), 3, block)
     rows, taps, run, columns = full.shape
     split = full.reshape(
         rows, taps, run // config.rows, config.rows, columns // block, block
@@ -79,7 +80,7 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
     rows, columns, channels = filters.shape
     multiplier = channels // depth
     span = word * config.columns // multiplier
-    padded = _pad(filters, 2, config.columns)
+    padded = _pad_to_multiple(filters, 2, config.columns)
     blocks = padded.shape[2] // config.columns
     height = -(-span // config.rows) * config.rows
     tiles = np.zeros((blocks, rows, columns, height, config.columns), np.int8)
@@ -134,7 +135,7 @@ def parameter_blocks(
         parts += [multiplier.astype("<i4"), shift.astype("i1")]
     blocks = [
         np.ascontiguousarray(
-            _pad(part, 0, accumulators * config.columns).reshape(-1, config.columns)
+            _pad_to_multiple(part, 0, accumulators * config.columns).reshape(-1, config.columns)
         ).view(np.uint8)
         for part in parts
     ]
@@ -143,7 +144,7 @@ def parameter_blocks(
 
 
 def repeat_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Copy the first `channels` values of each block of columns over the next `channels`.
+    """Copy the first `channels` values of each block of columns over the `channels` after them.
 
     The last axis of `values` consists of blocks of `columns`.
     """

@@ -78,10 +78,10 @@ class Window:
 
 
 def covering_regions(
-    window: Window, width: int, post: dict[str, int], most: int | None = None
+    window: Window, width: int, post: dict[str, int], max_width: int | None = None
 ) -> tuple[OutputRegion, ...]:
-    """Return regions that cover all output positions, `width` per row, each at most `most` wide."""
-    count = 1 if most is None else -(-width // most)
+    """Return regions that cover all output positions, at most `max_width` positions wide each."""
+    count = 1 if max_width is None else -(-width // max_width)
     edges = [width * at // count for at in range(count + 1)]
     return tuple(
         OutputRegion(first_row=0, end_row=window.out_height, first_x=first, end_x=end, post=post)

@@ -29,7 +29,7 @@ from matloom.select.stage import ArrayStage, OutputRegion, Stage
 def chain_bands(
     stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return the stages changed so that tensors from a narrow depthwise layer on lie in bands.
+    """Return stages with their tensors in bands, from a narrow depthwise layer on.
 
     A pointwise layer must make that layer's input, from a tensor that a convolution makes for it
     alone. All stages that read bands must be pointwise or such depthwise layers; the last ones read
@@ -61,7 +61,7 @@ def chain_bands(
 
 @dataclass
 class _Chain:
-    """Stages to be put on bands, from one depthwise layer to the last that reads bands.
+    """Stages to put in bands (halves of the rows, side by side), from one depthwise layer on.
 
     Members
     -------
@@ -82,7 +82,7 @@ class _Chain:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def add_depthwise(self, index: int) -> bool:
-        """Put a depthwise layer on bands, with all stages that must follow.
+        """Put a depthwise layer in bands, with all stages that must follow.
 
         Return whether it worked. If it did not, `changed` and `sizes` must be discarded.
         """
@@ -102,7 +102,7 @@ class _Chain:
         regions = split_region(source.regions, bands.half)
         self.changed[source_at] = replace(source, output_layout=bands, regions=regions)
         self.sizes[source.output] = bands.size
-        return self._extend(self.stages[index].output)
+        return self._band_readers(self.stages[index].output)
 
     def _producer(self, reader: Stage | None) -> tuple[int, ArrayStage | None]:
         """Return the index of the stage that makes the first input of `reader`, and the stage.
@@ -115,13 +115,15 @@ class _Chain:
         return -1, None
 
     def _index_of_producer(self, name: str) -> int:
+        """Return the index of the stage that makes the tensor `name`."""
         return next(at for at, stage in enumerate(self.stages) if stage.output == name)
 
     def _readers(self, name: str) -> list[int]:
+        """Return the indices of the stages that read the tensor `name`."""
         return [at for at, stage in enumerate(self.stages) if name in stage.inputs]
 
-    def _extend(self, first: str) -> bool:
-        """Put all readers of a tensor on bands, then the readers of their results, and so on.
+    def _band_readers(self, first: str) -> bool:
+        """Put all readers of a tensor in bands, then the readers of their results, and so on.
 
         Return whether this is possible.
         """
@@ -152,7 +154,7 @@ class _Chain:
         return together <= self.sizes.keys()
 
     def _next_banded_tensor(self, at: int) -> str:
-        """Return the next tensor in bands after the pointwise layer with index `at`.
+        """Return the next tensor that gets bands, after the pointwise layer with index `at`.
 
         This is the result of a depthwise layer if only that layer reads the pointwise layer's
         output; otherwise, it is that output.
@@ -163,7 +165,7 @@ class _Chain:
         return output
 
     def _band_pair(self, at: int, index: int, bands: SeparateBands | None) -> bool:
-        """Put a pointwise layer and the depthwise layer that reads it on bands.
+        """Put a pointwise layer and the depthwise layer that reads it in bands.
 
         Return whether it worked. `at` and `index` are the indices of both layers. `bands` is the
         layout of the pointwise layer's input; None if it is dense.

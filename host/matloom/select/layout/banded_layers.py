@@ -25,7 +25,7 @@ _LEAST_ROWS = 4
 def band_depthwise_layers(
     stages: Sequence[Stage], internal: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Put inputs and outputs of depthwise layers of few channels in bands; return all stages.
+    """Put upper and lower half of narrow depthwise layers' tensors side by side; return stages.
 
     A convolution must produce the input, only the depthwise layer may read it, and only a 1x1
     convolution may read the result, one band after the other.

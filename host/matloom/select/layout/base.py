@@ -226,14 +226,14 @@ class OutputLayout(ABC):
         yield Write(first, *self.strides, self.grid.bytes_in(tile))
 
     def borders(self) -> Iterable[Fields]:
-        """Return the fields of POSTs that write the padding around the outputs.
+        """Return the fields of POST instructions that write the padding around the outputs.
 
         They precede the first tile. Addresses are relative to the start of the tensor.
         """
         return ()
 
     def copies(self, tile: Outputs) -> Iterable[Fields]:
-        """Return the fields of POSTs that copy some of the rows just written to a second place.
+        """Return the fields of POST instructions that copy rows just written to a second place.
 
         Addresses are relative to the start of the tensor.
         """

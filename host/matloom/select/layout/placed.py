@@ -145,6 +145,7 @@ def strided_rows_layout(
         return None
 
     def place(*, grid: Grid, complete: int) -> Placed:
+        """Return the layout of outputs with this grid; `complete` is as for `Placed`."""
         return Placed(
             grid=grid,
             offset=first * row_bytes,

@@ -114,7 +114,8 @@ def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
         start, address = start + done, address + done
 
 
-def _rows(box: _Box, group: list[int]) -> Fields:
+def _row_fields(box: _Box, group: list[int]) -> Fields:
+    """Return the LOAD fields of `group`: the number of rows, and their distance if several."""
     several = len(group) > 1
     return {"rows": len(group), "spad_row_step": box.pitch if several else 0}
 
@@ -125,7 +126,7 @@ def _fill_fields(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
     Further LOADs then overwrite the channels that come from the image.
     """
     return {
-        **_rows(box, group),
+        **_row_fields(box, group),
         "fill": 1,
         "fill_value": rows.fill_value,
         "spad_addr": box.address + (group[0] - box.low) * box.pitch,
@@ -143,6 +144,7 @@ def _spread_fields(
     """
 
     def positions(channel: int) -> tuple[int, int]:
+        """Return the positions (half open) of a box that have bytes of a channel."""
         return (
             -((channel - box.left) // rows.channels),
             -((channel - box.right) // rows.channels),
@@ -155,7 +157,7 @@ def _spread_fields(
         source_row = rows.source_row(group[0], channels[0])
         row = box.address + (group[0] - box.low) * box.pitch
         yield {
-            **_rows(box, group),
+            **_row_fields(box, group),
             "dram_offset": source_row * rows.source_row_bytes + first,
             "spad_addr": row + first * rows.channels + channels[0] - box.left,
             "row_bytes": end - first,

@@ -15,7 +15,7 @@ _Changed = dict[int, Stage | None]
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
-    """Return a run without those copies into joined tensors that producers can write themselves."""
+    """Return a run without copies into joined tensors where producers can write there directly."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     producers: dict[str, list[Stage]] = {}

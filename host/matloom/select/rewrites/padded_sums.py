@@ -58,7 +58,7 @@ def _with_narrow_input(
     if stage.period or len(set(names)) < len(names) or period > most:
         return None
     narrow = stage.inputs.index(padded)
-    edge, posts = _posts(stage.posts, narrow)
+    edge, posts = _narrow_sum_posts(stage.posts, narrow)
     return replace(
         stage,
         nodes=(pad.index, *stage.nodes),
@@ -71,10 +71,10 @@ def _with_narrow_input(
     )
 
 
-def _posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
-    """Return the instructions (POSTs) of a sum with a narrow input.
+def _narrow_sum_posts(posts: Posts, narrow: int) -> tuple[int | None, Posts]:
+    """Return an index, and the POSTs of a sum whose input number `narrow` lacks channels.
 
-    Return also the index of the one for channels that this input lacks.
+    The index, which comes first, is that of the POST for the channels that this input lacks.
 
     `narrow` is the index of the input that lacks channels. For these, an additional POST may zero
     the accumulators before the narrow input sets the others, or make results from the accumulators

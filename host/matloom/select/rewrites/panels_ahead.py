@@ -7,7 +7,7 @@ from matloom.select.stage import Stage
 
 
 def hoist_panel_copies(staged: StagedRun) -> StagedRun:
-    """Return a run in which a product of SOFTMAX's results directly follows the SOFTMAX.
+    """Return a run in which the product that reads SOFTMAX's results directly follows SOFTMAX.
 
     The copies into panels that the product needs move before the scores, the inputs of SOFTMAX, if
     the tensors that they read exist there.

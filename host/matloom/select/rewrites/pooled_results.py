@@ -50,7 +50,7 @@ def _can_pool_results(stage: ArrayStage, pool: ArrayStage, config: Config) -> bo
         and stage.entries(config) >= SIDE * SIDE
         and pool.table is None
         and (grid.images, grid.rows, grid.row_bytes) == (result.images, read.rows, read.row_bytes)
-        and _extent(result) == _extent(_whole_blocks(grid))
+        and _grid_extent(result) == _grid_extent(_whole_blocks(grid))
     )
 
 
@@ -59,7 +59,8 @@ def _whole_blocks(grid: Grid) -> Grid:
     return replace(grid, rows=grid.rows // SIDE, width=grid.width // SIDE)
 
 
-def _extent(grid: Grid) -> tuple[int, ...]:
+def _grid_extent(grid: Grid) -> tuple[int, ...]:
+    """Return a grid's numbers of images, rows and positions per row, and bytes per position."""
     return grid.images, grid.rows, grid.width, grid.position_bytes
 
 

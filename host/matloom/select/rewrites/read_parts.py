@@ -26,7 +26,7 @@ def read_slices_in_place(staged: StagedRun) -> StagedRun:
         if found is None or output in outside or source in outside or source not in producers:
             continue
         readers = [stage for stage in every if output in stage.inputs]
-        copied = _is_copy(run.stages[at], output) and _is_plain(producers[source])
+        copied = _is_copy(run.stages[at], output) and _write_dense_bytes(producers[source])
         if copied and readers and all(_can_read_part(each, source, parts) for each in readers):
             groups[at] = ()
             parts[output] = source, found[0]
@@ -40,7 +40,8 @@ def _is_copy(stages: tuple[Stage, ...], output: str) -> bool:
     return all(stage.output == output and stage.table is None for stage in stages)
 
 
-def _is_plain(producers: Iterable[Stage]) -> bool:
+def _write_dense_bytes(producers: Iterable[Stage]) -> bool:
+    """Return whether all stages write one contiguous tensor of single bytes."""
     return all(
         stage.output_layout.contiguous and stage.output_layout.limbs == 1 for stage in producers
     )

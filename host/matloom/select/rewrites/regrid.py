@@ -12,7 +12,7 @@ from matloom.select.stage import ArrayStage, OutputRegion
 
 
 def resize_rows(stage: ArrayStage, width: int) -> ArrayStage | None:
-    """Return a stage with `width` positions per row.
+    """Return a stage whose outputs are cut into rows of `width` positions.
 
     Return None if its outputs cannot be cut into such rows. Weights must be constant: a step may
     read beyond its position, where they are zero.

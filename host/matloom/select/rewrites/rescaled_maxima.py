@@ -81,7 +81,7 @@ def _with_rescaling(
 def comparison(
     expected: Array, ratio: float, zeros: tuple[int, int], config: Config
 ) -> ByteComparison | None:
-    """Find parameters that compare a byte, exactly rescaled, with another byte.
+    """Find parameters with which a stage compares one byte, exactly rescaled, with another.
 
     Return None if none are found. A sum is ``weight * byte``, and a result ``zero + (sum + bias) *
     ratio / weight``. The other byte has the inverse scale. Weights are tried until all results are
@@ -98,7 +98,7 @@ def comparison(
     """
     expected = np.roll(expected, 128).astype(np.int64)
     rules = [rule for rule in ROUNDINGS if rule in config.roundings]
-    for weight, bias, limit_bias in _choices(ratio, zeros):
+    for weight, bias, limit_bias in _parameters_to_try(ratio, zeros):
         scale = quantize_multiplier(ratio / weight)
         inverse = quantize_multiplier(weight / ratio)
         limits = requantize(wrap32(_ALL_BYTES + limit_bias), *inverse, rules[0])
@@ -117,7 +117,7 @@ def comparison(
     return None
 
 
-def _choices(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+def _parameters_to_try(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
     """Yield parameters to try: a weight, the bias of results, and the bias of the other byte."""
     # The other byte, at most 256 from its zero point, has fewer than 17 bits on this scale.
     for weight in range(min(127, int(_SUM_LIMIT * ratio / 512)), 0, -1):

@@ -29,6 +29,7 @@ def store_slices(staged: StagedRun) -> StagedRun:
 
 
 def _is_read(run: EngineRun, name: str) -> bool:
+    """Return whether any stage of a run reads the tensor `name`."""
     return any(name in stage.inputs for stages in run.stages for stage in stages)
 
 

@@ -240,7 +240,7 @@ def test_layers_equal_the_interpreter(config, seed, monkeypatch):
     monkeypatch.setattr(row_folds, "_MAX_SHARE", 1 << 30)
     monkeypatch.setattr(
         row_folds,
-        "_cycles",
+        "_estimated_cycles",
         lambda stage, _config: chance.random() + (stage.input_layout.source is None),
     )
     for number in itertools.count(seed):
