@@ -34,13 +34,13 @@ def try_separate_banks(current: Scheduled, cache: Cache) -> Scheduled | DoesNotF
 
 
 def with_turns(params: ScheduleParams) -> ScheduleParams:
-    """Return the choices, changed so that a stage and its reader alternate, some rows at a time."""
+    """Return the choices with turns: a stage and its reader alternate, some rows at a time."""
     # Otherwise results of turns would find no room among buffers that LOADs fill early.
     return replace(params, turns=True, results_first=True)
 
 
 def cycles_saved_by_turns(segment: Segment, params: ScheduleParams, cache: Cache) -> float:
-    """Return the estimated cycles that stages save if they alternate with their readers."""
+    """Return the estimated cycles that stages save by alternating with their readers (turns)."""
     turned = replace(params, turns=True)
     tilings = (pairwise(cut_stages(segment, each, cache)) for each in (turned, params))
     return sum(

@@ -31,13 +31,13 @@ def check_plan(plan: Plan, config: Config) -> None:
 def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
     """Check that tiles make each output exactly once, and do its reduction in order."""
     checks: dict[type[Stage], Callable[[Any, list[Any]], None]] = {
-        ArrayStage: _check_array,
-        VectorStage: _check_vector,
+        ArrayStage: _check_array_tiles,
+        VectorStage: _check_vector_tiles,
     }
     checks[type(stage)](stage, list(tiles))
 
 
-def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
+def _check_array_tiles(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
     """Check that the tiles of each output do all its reduction steps, in order and without gaps."""
     shape = (stage.grid.images, stage.grid.rows, stage.grid.width, stage.grid.blocks)
     done = np.zeros(shape, np.int32)
@@ -63,7 +63,8 @@ def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
         )
 
 
-def _check_vector(stage: VectorStage, tiles: list[VectorTile]) -> None:
+def _check_vector_tiles(stage: VectorStage, tiles: list[VectorTile]) -> None:
+    """Check that the tiles of an element-wise stage together make each byte exactly once."""
     end = 0
     for tile in sorted(tiles, key=lambda each: each.start):
         if tile.start != end or tile.end <= tile.start:
@@ -92,7 +93,7 @@ def check_order(plan: Plan) -> None:
 
 
 def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
-    """Check that all tiles of stage `index` are in the plan, within its recorded span of slots.
+    """Check that all tiles of stage `index` are in the plan, within the span it records for it.
 
     A slot is a place in the order of tiles.
 

@@ -21,7 +21,7 @@ ROWS_APART, STRIPS = "tiles read rows apart", "tiles share strips of rows"
 def strip_choices(
     segment: Segment, params: ScheduleParams, cache: Cache
 ) -> tuple[ScheduleParams, float]:
-    """Return choices with strips of rows, and their estimated cycles as a multiple of now."""
+    """Return choices with strips of rows, and the estimated cycles as a multiple of those now."""
     other_way = strip_params(segment, params)
     tilings = (cut_stages(segment, each, cache) for each in (params, other_way))
     return other_way, estimated_ratio(segment, params.spilled, *tilings)
@@ -35,7 +35,7 @@ def may_have_strips(params: ScheduleParams, options: CompileOptions) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ClearGains:
-    """Replaces a plan before its instructions are emitted, which takes most of the time.
+    """Changes plans that clearly gain by it, before instructions are emitted, which is slow.
 
     Members
     -------
@@ -68,11 +68,11 @@ class ClearGains:
         found = fitting_plan(segment, with_turns(params), self.cache)
         if not isinstance(found, Plan):
             return None
-        self._note("stages in turns", "chosen")
+        self._record_outcome("stages in turns", "chosen")
         return found
 
     def _with_strips(self, segment: Segment, plan: Plan) -> Plan | None:
-        """Return the plan with strips; None if it may not be faster or does not fit.
+        """Return the plan with strips of rows; None if it may not be faster or does not fit.
 
         A long plan would take too long to emit for a comparison, so it needs a smaller gain.
         """
@@ -86,8 +86,8 @@ class ClearGains:
         found = fitting_plan(segment, other_way, self.cache)
         if not isinstance(found, Plan):
             return None
-        self._note(ROWS_APART, "estimated to be slower")
-        self._note(STRIPS, "chosen")
+        self._record_outcome(ROWS_APART, "estimated to be slower")
+        self._record_outcome(STRIPS, "chosen")
         return found
 
     def _may_decide(self, segment: Segment, plan: Plan) -> bool:
@@ -102,7 +102,8 @@ class ClearGains:
             return True
         return not self.options.resident and not residency_may_pay(segment, plan)
 
-    def _note(self, candidate: str, outcome: str) -> None:
+    def _record_outcome(self, candidate: str, outcome: str) -> None:
+        """Record a candidate and its outcome in the list of tried candidates."""
         self.tried.append(
             TriedCandidate(decision="memory", candidate=candidate, cycles=None, outcome=outcome)
         )

@@ -19,6 +19,7 @@ def cut_stages(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
     turned = params.spilled & segment.alternating_tensors if params.turns else frozenset()
 
     def cut(index: int, limits: TilingParams) -> Tiling:
+        """Return the tiles of stage `index` within `limits`, changed as its neighbours require."""
         stage, seed = segment.stages[index], None if params.seed is None else params.seed + index
         if not handed.isdisjoint(stage.inputs):
             limits = replace(limits, cuts=found[index - 1].flat_ends)

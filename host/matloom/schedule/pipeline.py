@@ -225,7 +225,7 @@ def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan
         tighter = None if params.keeps_weights else tighten_failed(segment, params, found, wide)
         tighter = tighter or store_one_by_one(params, found)
         if tighter is None:
-            return _refusal(segment, found[0])
+            return _reason_not_to_fit(segment, found[0])
         params, failures = tighter, found
     return DoesNotFit(
         reason=f"no plan in {tuning.ATTEMPTS} attempts fits {segment.config.spad_bytes} bytes"
@@ -290,7 +290,8 @@ def emit_plan(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     return draft.scheduled
 
 
-def _refusal(segment: Segment, failure: OutOfScratchpad) -> DoesNotFit:
+def _reason_not_to_fit(segment: Segment, failure: OutOfScratchpad) -> DoesNotFit:
+    """Return why a segment does not fit: a stage's buffer for which there is no room."""
     return DoesNotFit(
         reason=f"stage {segment.stages[failure.stage].name} needs {failure.size} bytes of "
         f"scratchpad for {failure.kind} next to its other buffers, more than the "

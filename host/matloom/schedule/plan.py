@@ -253,7 +253,7 @@ class Plan:
         return tiling.stored_together(slot.number)
 
     def joint_at(self, slot: int) -> frozenset[int]:
-        """Return the stages that hold results of several tiles at a slot, for a joint STORE."""
+        """Return the stages that, at a slot, hold results of several tiles for a common STORE."""
         tiles = Counter(self.stagings.values())
         return frozenset(
             buffer.stage

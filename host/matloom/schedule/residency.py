@@ -47,7 +47,8 @@ class Residency:
     cache: Cache
     tried: list[TriedCandidate]
 
-    def _note(self, candidate: str, cycles: int | None, outcome: str) -> None:
+    def _record_outcome(self, candidate: str, cycles: int | None, outcome: str) -> None:
+        """Record a candidate, its predicted cycles and its outcome as tried."""
         self.tried.append(
             TriedCandidate(
                 decision="residency", candidate=candidate, cycles=cycles, outcome=outcome
@@ -75,7 +76,7 @@ class Residency:
             return scheduled
         long = len(plan.slots) > tuning.LONG_SLOTS
         if long or not self._may_gain(scheduled, 1 - tuning.PART_GAIN / _largest_part(plan)):
-            self._note("some weights stay", None, "estimated to gain too little")
+            self._record_outcome("some weights stay", None, "estimated to gain too little")
             return scheduled
         shares = [tuning.LARGEST_PART * tuning.PART_RATIO**at for at in range(tuning.PARTS)]
         ways = (
@@ -97,12 +98,12 @@ class Residency:
         for params, way in ways:
             pinned = self._resident_schedule(scheduled.segment, params)
             if pinned is None:
-                self._note(way, None, "no room")
+                self._record_outcome(way, None, "no room")
                 continue
             if self.options.resident or pinned.worth_keeping(scheduled):
-                self._note(way, pinned.cycles_of_calls, "chosen")
+                self._record_outcome(way, pinned.cycles_of_calls, "chosen")
                 return pinned
-            self._note(way, pinned.cycles_of_calls, "gains too little")
+            self._record_outcome(way, pinned.cycles_of_calls, "gains too little")
         return scheduled
 
     def _resident_choices(self, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
@@ -110,10 +111,10 @@ class Residency:
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, scheduled.segment.config):
-            self._note("all weights stay on chip", None, "they do not fit together")
+            self._record_outcome("all weights stay on chip", None, "they do not fit together")
             return ()
         if not self._may_gain(scheduled, tuning.ESTIMATE_FASTER):
-            self._note("weights stay on chip", None, "estimated to gain too little")
+            self._record_outcome("weights stay on chip", None, "estimated to gain too little")
             return ()
         return resident_params(scheduled.segment, scheduled.plan.params)
 

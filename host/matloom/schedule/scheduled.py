@@ -97,7 +97,7 @@ class Scheduled:
         return self.prediction.cycles + later.prediction.cycles
 
     def worth_keeping(self, without: "Scheduled") -> bool:
-        """Return whether to keep weights on chip, rather than use the schedule `without` that.
+        """Return whether this schedule, with weights kept on chip, is better than `without`.
 
         They stay if the first call hardly takes longer and later calls take clearly fewer cycles.
         """

@@ -17,6 +17,7 @@ def search_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def _candidate_line(candidate: TriedCandidate) -> str:
+    """Return the line of text on one candidate: decision, name, cycles and outcome."""
     cycles = "" if candidate.cycles is None else f" ({candidate.cycles:,} cycles predicted)"
     return f"{candidate.decision}: {candidate.candidate}{cycles}: {candidate.outcome}"
 
@@ -53,7 +54,7 @@ def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
 def load_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield a line of text for each LOAD: when it is issued, what it copies, when that is used."""
     for load in scheduled.plan.loads:
-        yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
+        yield f"before slot {load.slot}: LOAD {_load_text(load)}, used in slot {load.use}"
 
 
 def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
@@ -68,7 +69,8 @@ def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
     yield from load_lines(scheduled)
 
 
-def _source(load: Load) -> str:
+def _load_text(load: Load) -> str:
+    """Return what a LOAD copies, and to which address, as text."""
     kind, of, at = load.what
     source = f"bytes of {of} from {at}" if kind == "tensor" else f"chunk {at} of stage {of}"
     return f"{load.rows * load.size} bytes, {source}, to {load.buffer.address + load.offset}"

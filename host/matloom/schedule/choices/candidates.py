@@ -34,7 +34,7 @@ def is_large(segment: Segment) -> bool:
 
 
 def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
-    """Return the candidates to compare by predicted cycles.
+    """Return the candidates for the schedule's start, to compare by predicted cycles.
 
     Different ways to reload the data of large stages are tried if there are few stages or `effort`
     is 2. In a long network, where planning is slow and a single stage matters little, `policies`
@@ -47,7 +47,7 @@ def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
 
 
 def _weight_candidates(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
-    """Return candidates with different first tiles and weight lifetimes."""
+    """Return candidates with different first tiles and different lifetimes of weights."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment):
         # Panels of few weights, next to an input that stays on chip.
@@ -73,7 +73,7 @@ def _prologue_bytes(stage: Stage, blocks: int) -> int:
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
-    """Return candidates whose first tiles are shaped as in `_PROLOGUES`."""
+    """Return candidates whose first tiles have the shapes in `_PROLOGUES`."""
     return tuple(
         Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES

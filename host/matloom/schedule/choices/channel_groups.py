@@ -103,14 +103,14 @@ def _saved_cycles(segment: Segment, pair: _Pair) -> float:
     """
     config, stages = segment.config, (pair.producer, pair.reader)
     loads = [segment.machine.transfer_cycles(stage.weight_bytes) for stage in stages]
-    works = [_cycles(stage, config) for stage in stages]
+    works = [_busy_cycles(stage, config) for stage in stages]
     groups = pair.channels // config.columns
     apart = sum(map(max, loads, works))
     together = max(sum(loads), sum(works) + groups * tuning.RESULT_LATENCY)
     return apart - together - works[1] / groups
 
 
-def _cycles(stage: ArrayStage, config: Config) -> int:
+def _busy_cycles(stage: ArrayStage, config: Config) -> int:
     """Return the cycles in which a stage keeps EXEC or POST busy, whichever is longer.
 
     EXEC is the array of multipliers, POST turns sums into bytes.
@@ -180,7 +180,7 @@ def _producer_part(stage: ArrayStage, channels: int, first: int) -> ArrayStage:
         output=derived_name(stage.output, f"channels from {first}"),
         output_layout=Dense(grid=part),
         regions=(OutputRegion.whole(part, region.post),),
-        weights=_constants(stage).select_blocks(chosen),
+        weights=_constant_weights(stage).select_blocks(chosen),
         params=stage.params[chosen],
         macs=stage.macs * grid.block_bytes // channels,
     )
@@ -192,13 +192,14 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
     It reads these channels as the tensor `source`.
     """
     stage, nest, channels, (first, end) = pair.reader, pair.nest, pair.channels, group
-    tiles, read, unfinished = _tiles(stage), stage.input_layout, end < channels
+    tiles, read, unfinished = _weight_tiles(stage), stage.input_layout, end < channels
     shared = SharedSums.UNFINISHED if unfinished else SharedSums.NONE
     shared |= SharedSums.CONTINUES if first > 0 else SharedSums.NONE
     by_channel = tiles.reshape(len(tiles), -1, channels // config.rows, tiles.shape[2])
     own = by_channel[:, :, first // config.rows : end // config.rows]
 
     def part(size: int) -> int:
+        """Return the share of a size in bytes of all channels that belongs to the group."""
         return size // channels * (end - first)
 
     return replace(
@@ -220,13 +221,13 @@ def _reader_part(pair: _Pair, source: str, group: tuple[int, int], config: Confi
     )
 
 
-def _constants(stage: ArrayStage) -> ConstantWeights | SharedTailWeights:
+def _constant_weights(stage: ArrayStage) -> ConstantWeights | SharedTailWeights:
     """Return the weights of a stage whose weights are constant."""
     assert isinstance(stage.weights, ConstantWeights | SharedTailWeights)
     return stage.weights
 
 
-def _tiles(stage: ArrayStage) -> Array:
+def _weight_tiles(stage: ArrayStage) -> Array:
     """Return the constant weights of a stage as tiles of the array's size."""
     assert isinstance(stage.weights, ConstantWeights)
     return stage.weights.tiles

@@ -83,7 +83,7 @@ def _fused_cycles(rounds: Iterable[Sequence[ArrayStage]], scheduled: Scheduled) 
     outside = scheduled.plan.params.spilled | segment.sources.keys()
     cycles = loaded = 0
     for parts in rounds:
-        cycles += sum(_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
+        cycles += sum(_busy_cycles(part, segment.config) + tuning.RESULT_LATENCY for part in parts)
         if parts[0].inputs[0] in outside:
             first, end = _rows_read(parts[0], (0, parts[0].grid.rows))
             loaded += (end - first) * parts[0].input_layout.row_bytes
@@ -94,7 +94,7 @@ def _fused_cycles(rounds: Iterable[Sequence[ArrayStage]], scheduled: Scheduled) 
 
 
 def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> int:
-    """Return the predicted cycles of the stages from `first` to `end` (exclusive) in a schedule."""
+    """Return the predicted cycles of stages `first` to `end` (exclusive) in a schedule."""
     times = scheduled.prediction.timestamps
     edges = (segment.timestamps[:first], segment.timestamps[first:end])
     begin, done = (max((times.get(mark, 0) for mark in marks), default=0) for marks in edges)
@@ -102,19 +102,19 @@ def _duration(segment: Segment, first: int, end: int, scheduled: Scheduled) -> i
 
 
 def _chains(segment: Segment, private: Collection[str]) -> Iterator[tuple[int, Sequence[Stage]]]:
-    """Divide stages into chains that may be fused.
+    """Yield each chain of stages that may be fused, with the index of its first stage.
 
     Yield each chain and the index of its first stage.
     """
     first = 0
     while first < len(segment.stages):
-        chain = _chain(segment, first, private)
+        chain = _chain_from(segment, first, private)
         yield first, chain
         first += len(chain)
 
 
-def _chain(segment: Segment, first: int, private: Collection[str]) -> Sequence[Stage]:
-    """Return the stage at index `first`, and the stages after it with which it may be fused."""
+def _chain_from(segment: Segment, first: int, private: Collection[str]) -> Sequence[Stage]:
+    """Return the stage at index `first` and those after it with which it may be fused."""
     end = first + 1
     while end < len(segment.stages):
         producer, reader = segment.stages[end - 1 : end + 1]
@@ -138,15 +138,15 @@ def _can_fuse(stage: Stage) -> TypeGuard[ArrayStage]:
     return dense and single and stage.computed is None and not stage.is_limited
 
 
-def _loops(stage: ArrayStage) -> LoopNest | SlidingWindow:
+def _loops_of(stage: ArrayStage) -> LoopNest | SlidingWindow:
     """Return the loops of a stage that may be fused."""
     assert isinstance(stage.loop_nest, LoopNest | SlidingWindow)
     return stage.loop_nest
 
 
 def _rows_read(stage: ArrayStage, rows: _Rows) -> _Rows:
-    """Return the range of input rows that a stage reads to make a range of output rows."""
-    nest = _loops(stage)
+    """Return the range of input rows (half open) that a stage reads to make a range of rows."""
+    nest = _loops_of(stage)
     first = rows[0] * nest.y_step - nest.pad_top
     end = (rows[1] - 1) * nest.y_step - nest.pad_top + 1
     end += (nest.kernel_rows - 1) * nest.kernel_row_step
@@ -182,7 +182,7 @@ def _rounds(stages: Sequence[Stage], config: Config) -> list[list[ArrayStage]]:
     return [list(_round_stages(chain, made)) for made in rounds]
 
 
-def _cycles(stage: ArrayStage, config: Config) -> int:
+def _busy_cycles(stage: ArrayStage, config: Config) -> int:
     """Return the cycles for which a stage keeps EXEC or POST busy, whichever is longer."""
     nest, grid = stage.loop_nest, stage.grid
     vectors = nest.vectors_per_step(grid.rows, grid.width)
@@ -229,7 +229,7 @@ def _rows_of_stage(stage: ArrayStage, rows: _Rows, made: _Rows | None) -> ArrayS
 
     If `made` is None, the input has all of its rows.
     """
-    nest, height = _loops(stage), rows[1] - rows[0]
+    nest, height = _loops_of(stage), rows[1] - rows[0]
     (region,) = stage.regions
     source, above = stage.input_layout, nest.pad_top - rows[0] * nest.y_step
     if made is not None:

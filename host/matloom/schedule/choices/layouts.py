@@ -44,7 +44,7 @@ class Layout:
     choose: Callable[[Scheduled, Collection[str]], frozenset[str]] | None = None
 
     def make(self, segment: Segment, only: frozenset[str] | None = None) -> Segment | None:
-        """Return the segment with this layout wherever it applies; None if it applies nowhere.
+        """Return the segment with this layout for tensors in `only`; None if it applies to none.
 
         `only` names the tensors that may have it.
         """
@@ -78,6 +78,7 @@ def _keep_on_chip(rewrite: _StageRewrite) -> _Rewrite:
     def rewrite_segment(
         segment: Segment, allowed: Collection[str]
     ) -> tuple[Segment, Collection[str]]:
+        """Return the segment with rewritten stages, and the names of the changed tensors."""
         stages, sizes = rewrite(segment.stages, allowed, segment.config)
         found = replace(
             segment,

@@ -5,12 +5,11 @@ from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
 
 
-def _widens(segment: Segment, index: int) -> bool:
+def _is_window_before_wide_stage(segment: Segment, index: int) -> bool:
     """Return whether a stride-2 sliding window precedes a stage with no fewer output blocks.
 
-    A block is as many channels as the array has columns.
-
-    That stage can start on its first channels while this one makes the others.
+    A block is as many channels as the array has columns. That stage can start on its first channels
+    while this one makes the others.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
     if stage.is_elementwise or after.is_elementwise or not stage.input_layout.plane_bytes:
@@ -23,7 +22,11 @@ def stages_ending_by_blocks(segment: Segment) -> set[int]:
 
     These are stride-2 sliding windows that do not narrow the channels, and their producers.
     """
-    windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
+    windows = {
+        index
+        for index in range(len(segment.stages))
+        if _is_window_before_wide_stage(segment, index)
+    }
     read = {name for index in windows for name in segment.stages[index].inputs}
     return windows | {
         index for index, producer in enumerate(segment.stages) if producer.output in read
@@ -38,6 +41,7 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
     """
 
     def is_small(number: int) -> bool:
+        """Return whether one channel block of a stage's map fits the accumulators, but few do."""
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
         if stage is None or stage.grid.blocks == 1:
             return False
@@ -46,12 +50,13 @@ def tiles_by_blocks(segment: Segment, index: int, config: Config) -> bool:
         return positions <= half and positions * stage.grid.blocks > tuning.BLOCK_ENTRIES
 
     def is_depthwise(number: int) -> bool:
+        """Return whether there is a stage with this index, and it is depthwise."""
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
         return stage is not None and stage.is_depthwise
 
     if not is_small(index):
         return False
-    if is_depthwise(index + 1) or _widens(segment, index):
+    if is_depthwise(index + 1) or _is_window_before_wide_stage(segment, index):
         return True
     planes = segment.stages[index].input_layout.plane_bytes > 0
     return is_depthwise(index) and (planes or is_small(index - 1))

@@ -96,7 +96,7 @@ def _first_tile(segment: Segment, index: int, *, split: bool) -> FirstTiles:
 
 
 def _union(*members: tuple[LastTiles, bool]) -> LastTiles:
-    """Return the flags whose condition is true, combined; `members` are pairs of both."""
+    """Return the combined flags of those pairs (flag, condition) whose condition is true."""
     return reduce(or_, (member for member, wanted in members if wanted), LastTiles.EVEN)
 
 
@@ -123,6 +123,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
     def sometimes() -> bool:
+        """Return whether to make an unusual choice, at random."""
         return shape.random() < _SHARE_OF_SHAPES
 
     limits = []

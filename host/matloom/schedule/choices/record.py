@@ -83,6 +83,7 @@ def from_json(data: dict[str, Any]) -> Choices:
 
 
 def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
+    """Return the choices for a plan as a dictionary of JSON types."""
     return {
         "spilled": sorted(params.spilled),
         "one_by_one": sorted(params.one_by_one),
@@ -94,6 +95,7 @@ def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
 
 
 def _params_from_json(data: dict[str, Any]) -> ScheduleParams:
+    """Return the choices for a plan from the dictionary that `_params_to_json` makes."""
     flags: dict[str, Any] = {
         name: None if data[name] is None else bool(data[name]) for name in _FLAGS
     }
@@ -109,6 +111,7 @@ def _params_from_json(data: dict[str, Any]) -> ScheduleParams:
 
 
 def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
+    """Return a stage's bounds on tiles as a dictionary of JSON types."""
     first = limits.first
     return {
         "weights": limits.weights.name,
@@ -126,6 +129,7 @@ def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
 
 
 def _limits_from_json(data: dict[str, Any]) -> TilingParams:
+    """Return a stage's bounds on tiles from the dictionary that `_limits_to_json` makes."""
     first = data["first"]
     if isinstance(first, str):
         shape: FirstTiles | Prologue = FirstTiles[first]

@@ -73,16 +73,14 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
 
 
 def keep_some_weights(segment: Segment, params: ScheduleParams, share: float) -> ScheduleParams:
-    """Return choices under which some weights stay on chip, in a share of the scratchpad."""
+    """Return choices that keep some weights on chip, in a share (0 to 1) of the scratchpad."""
     most = chunk_counts(segment, params.limits)
     leaving, partly = resident_chunks(segment, most, chunks_in_share(segment, most, share))
     return replace(params, resident=True, leaving=leaving, partly=partly)
 
 
 def chunk_counts(segment: Segment, limits: Sequence[TilingParams]) -> dict[int, int]:
-    """Return, for stages whose weights may stay on chip, the number of LOADs that bring them.
-
-    Each brings a chunk of the weights.
+    """Return, by stage, the number of LOADs (chunks) of weights that may stay on chip.
 
     The key is the index of the stage. `limits` has the bounds on tiles of each stage, which
     determine its chunks.

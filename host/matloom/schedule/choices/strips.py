@@ -12,7 +12,7 @@ from matloom.select.stage import Stage
 
 
 def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> ExternalTensors:
-    """Return which tensors of a stage stay in external memory, so that tiles share strips of rows.
+    """Return which tensors of a stage stay in external memory and are loaded in strips of rows.
 
     Return `ExternalTensors.NOTHING` if the choices have no strips.
     """
@@ -25,7 +25,7 @@ def external_tensors(segment: Segment, stage: Stage, params: ScheduleParams) -> 
 
 
 def strip_params(segment: Segment, params: ScheduleParams) -> ScheduleParams:
-    """Return choices in which tiles share strips of rows of tensors in external memory."""
+    """Return choices in which tiles share strips (loaded ranges of rows) of external tensors."""
     params = replace(params, strips=True)
     limits = tuple(
         replace(each, outside=external_tensors(segment, stage, params))
@@ -37,7 +37,7 @@ def strip_params(segment: Segment, params: ScheduleParams) -> ScheduleParams:
 def estimated_ratio(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
 ) -> float:
-    """Return the estimated cycles of the tilings `stripped` as a multiple of those of `plain`.
+    """Return the estimated cycles of the tilings `stripped` divided by those of `plain`.
 
     Tiles in `stripped` share strips of rows of the `spilled` tensors.
     """

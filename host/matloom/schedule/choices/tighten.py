@@ -18,13 +18,14 @@ Widest = Callable[[], ScheduleParams]
 
 
 def widest_choices(segment: Segment, params: ScheduleParams) -> Widest:
-    """Return a function that returns a segment's choices before any of them was tightened.
+    """Return a function that returns a segment's choices before any was tightened to fit.
 
     They have the widest bounds on the sizes of tiles. They are computed at the first call.
     """
 
     @cache
     def choices() -> ScheduleParams:
+        """Return the choices; compute them at the first call."""
         if params.plain:
             return plain_params(segment)
         return _allow_in_place(segment, first_params(segment, params.start))
@@ -79,7 +80,7 @@ def _tighten(
     failure: OutOfScratchpad,
     widest_limits: Widest,
 ) -> ScheduleParams | None:
-    """Return the next choices to try after one failure; None if nothing is left."""
+    """Return the choices to try after a buffer found no room; None if nothing is left to try."""
     config = segment.config
     # A tensor larger than the scratchpad never fits, however densely the rest is packed.
     hopeless = failure.kind == "tensor" and failure.size > config.spad_bytes
@@ -102,12 +103,14 @@ def _tighten(
     block_bytes = stage.block_bytes
     if failure.kind == "weights":
         if limits.weights is WeightsLifetime.RESIDENT:
-            return _limit(params, number, replace(limits, weights=WeightsLifetime.ONCE))
+            return _replace_limits(params, number, replace(limits, weights=WeightsLifetime.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
-            return _limit(params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+            return _replace_limits(
+                params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2)
+            )
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
-        return _limit(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
+        return _replace_limits(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
     spilled = _spill(segment, params, failure, widest_limits)
     if spilled is not None:
         return spilled
@@ -119,7 +122,7 @@ def _tighten(
 def _next_smaller(
     params: ScheduleParams, failure: OutOfScratchpad, stage: Stage
 ) -> ScheduleParams | None:
-    """Halve the largest size of a stage's tiles, or reload its weights more often, however slow.
+    """Halve the largest size of a failed stage's tiles, or reload its weights more often.
 
     Return None if all limits are at their minimum.
     """
@@ -137,7 +140,7 @@ def _next_smaller(
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
     if not smaller:
         return None
-    return _limit(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
+    return _replace_limits(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
 
 
 def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
@@ -206,11 +209,12 @@ def _spill_tensor(
             limits = replace(
                 limits, tile_bytes=tile_bytes, outside=external_tensors(segment, stage, params)
             )
-            params = _limit(params, index, limits)
+            params = _replace_limits(params, index, limits)
     return params
 
 
-def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+def _replace_limits(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+    """Return choices with other bounds on the tiles of stage `index`."""
     changed = list(params.limits)
     changed[index] = limits
     return replace(params, limits=tuple(changed))

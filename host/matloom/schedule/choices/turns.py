@@ -17,7 +17,7 @@ from matloom.select.stage import ArrayStage
 def turn_taking_limits(
     producer: ArrayStage, first: TilingParams, second: TilingParams
 ) -> tuple[TilingParams, TilingParams]:
-    """Return bounds on tile sizes for two stages that alternate: the first stage, its reader.
+    """Return bounds on tile sizes for a stage and its reader if they alternate (take turns).
 
     Each time, the first makes as many rows as fit `tile_bytes` with their input, and half of it
     with their output.

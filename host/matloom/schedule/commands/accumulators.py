@@ -60,7 +60,7 @@ class Accumulators:
         return self._entry
 
     def _entry_of_shared_sums(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first entry for a tile whose sums several stages make.
+        """Return the first entry for a tile of sums to which several stages add.
 
         Its last stage frees it.
         """

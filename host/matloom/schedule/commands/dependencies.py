@@ -65,7 +65,7 @@ class _Accesses:
         self.last = np.full((len(self._units), -(-size // line)), _NO_ACCESS, np.int32)
 
     def shorten_lines(self, part: StridedRange) -> bool:
-        """Shorten the lines of a memory until a part of it consists of whole lines.
+        """Shorten lines (bytes accessed together) until a part of the memory is whole lines.
 
         Return whether they were shortened, so that earlier views of `last` are out of date.
         """
@@ -99,7 +99,7 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> _TouchedLines:
-        """Return the earlier accesses to lines that a unit's new access must wait for.
+        """Return the earlier accesses that a unit's new access to some lines must wait for.
 
         The result includes a function that records the new access; `write` says that it writes.
         """
@@ -134,6 +134,7 @@ class _Extents:
 
 
 def _extents_of(opcode: Opcode) -> _Extents:
+    """Return the address ranges of an opcode's instructions, with an empty cache."""
     every = FORMATS[opcode].extents
     fields = dict.fromkeys(name for extent in every for name, _allowed in extent.only)
     return _Extents(every, tuple(fields), {})

@@ -62,7 +62,7 @@ class _Emitter:
         self.loads.append(load)
 
     def finish(self) -> None:
-        """Emit the results of the last tile if they are still pending."""
+        """Emit the results of the last tile if they have been held back."""
         if self._open is not None:
             _number, emit = self._open
             self._open = None
@@ -130,6 +130,7 @@ class _Emitter:
     def _exec_fields(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, weights: int
     ) -> Fields:
+        """Return the fields of EXEC for a whole tile, with its entries and its weights' address."""
         computed, fields = stage.computed, self._input(number, stage, tile)
         fields |= {
             "mode": MAC_MODES.index(stage.mode),
@@ -145,6 +146,7 @@ class _Emitter:
     def _emit_array_tile(
         self, slot_index: int, stage: ArrayStage, tile: ArrayTile, timestamp: int
     ) -> None:
+        """Emit the EXECs of a tile and, if they complete its sums, the POSTs of its results."""
         entry = self.accumulators.of(stage, tile)
         weights, params = chunk_addresses(self.plan, slot_index, stage, tile)
         fields = self._exec_fields(slot_index, stage, tile, entry, weights)
@@ -177,6 +179,7 @@ class _Emitter:
         self.order.append_fields(Opcode.EXEC, execute)
 
         def results() -> None:
+            """Emit the POSTs of the tile's results, and the STOREs that follow."""
             timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
             stores = self.stores.needs_store(number, slot)
             looks_up = self.tables.look_up(number, stage)
@@ -190,7 +193,7 @@ class _Emitter:
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
     ) -> None:
-        """Emit the POSTs of a tile; `source` has the fields that say what they read.
+        """Emit the POSTs that write a tile's results; `source` has the fields of what they read.
 
         Results go to their tensor, whose borders are written before the first tile, or to a staging
         buffer until they are stored.

@@ -8,7 +8,7 @@ from matloom.select.stage import ArrayStage
 
 
 def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int) -> Fields:
-    """Return the fields of the POST that writes scaled input to the accumulators before an EXEC.
+    """Return the fields of the POST that puts scaled input into accumulators, for a maximum.
 
     The EXEC keeps the larger of this limit and its sums. `params` is the address of the parameters
     that scale the input.

@@ -11,7 +11,7 @@ _DENSE = DenseInput(rows=1, row_bytes=1)
 
 
 class LoadCommands:
-    """Appends LOADs, given the external addresses of tensors and of weights, in chunks."""
+    """Appends LOADs to a program, given the external addresses of tensors and weight chunks."""
 
     def __init__(
         self,

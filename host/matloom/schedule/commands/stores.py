@@ -10,7 +10,7 @@ from matloom.select.layout.dense import LONGEST_ROW
 
 
 class Stores:
-    """Appends STOREs after the tiles of a plan; `places` are external addresses of tensors."""
+    """Appends STOREs after tiles; `places` are external addresses of tensors."""
 
     def __init__(
         self, segment: Segment, plan: Plan, places: dict[str, Place], tracker: DependencyTracker
@@ -60,7 +60,8 @@ class Stores:
         else:
             self._store_complete_bytes(slot, timestamp)
 
-    def _place(self, name: str) -> Place:
+    def _place_of(self, name: str) -> Place:
+        """Return the external address of a tensor."""
         return self.segment.results.get(name) or self.places[name]
 
     def _store_complete_bytes(self, slot: Slot, timestamp: int) -> None:
@@ -87,7 +88,7 @@ class Stores:
         part, self.stored_blocks[slot.stage] = self.plan.tilings[slot.stage].blocks_from(
             slot.number, first
         )
-        place, step = self._place(name), part.pitch if part.rows > 1 else 0
+        place, step = self._place_of(name), part.pitch if part.rows > 1 else 0
         fields = {
             "timestamp": timestamp,
             "region": place.region,
@@ -106,7 +107,7 @@ class Stores:
 
         The last STORE gets `timestamp`.
         """
-        place = self._place(name)
+        place = self._place_of(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)
             fields = {
@@ -144,7 +145,7 @@ class Stores:
         rows, row_bytes = width, size
         if joined:
             rows, row_bytes, step = 1, width * size, 0
-        place = self._place(name)
+        place = self._place_of(name)
         fields = {
             "timestamp": timestamp,
             "region": place.region,

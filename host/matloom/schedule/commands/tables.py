@@ -41,6 +41,7 @@ class Tables:
         return stage.table is not None and self._held["table"] == stage.table[block].tobytes()
 
     def _use(self, index: int, stage: Stage, block: int = 0) -> dict[str, int]:
+        """Emit the POST that fills a stage's table if needed; return the fields that use it."""
         if stage.table is None:
             return {}
         by_channel = stage.table.ndim > 1

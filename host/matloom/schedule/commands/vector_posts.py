@@ -50,7 +50,7 @@ class VectorPosts:
             rows = {
                 "width": 1,
                 "height": (tile.end - tile.start) // period,
-                **self._blocks(period, vector),
+                **self._block_fields(period, vector),
             }
             self._vectors(slot_index, stage, tile, tile.start, rows, timestamp)
             return
@@ -58,7 +58,7 @@ class VectorPosts:
         middle = tile.start + whole * vector
         line = {"height": 1, "oc_blocks": 1}
         if middle < tile.end and whole <= tuning.RAGGED_BLOCKS:
-            blocks = {"height": 1, "width": 1, **self._blocks(tile.end - tile.start, vector)}
+            blocks = {"height": 1, "width": 1, **self._block_fields(tile.end - tile.start, vector)}
             self._vectors(slot_index, stage, tile, tile.start, blocks, timestamp)
             return
         if whole:
@@ -97,6 +97,7 @@ class VectorPosts:
         shape: dict[str, int],
         timestamp: int,
     ) -> None:
+        """Emit the POSTs of `shape`, in vectors, for a tile's bytes from `start` on."""
         entry = self._accumulators.half * (self._config.acc_entries // 2)
         if number in self._plan.stagings:
             dest = self._plan.stagings[number].address + start - tile.start
@@ -109,14 +110,16 @@ class VectorPosts:
             if index == 0 and self._is_filled(number, stage, entry, shape):
                 continue
             step = self._config.columns * post_element_bytes(post) * max(1, stage.channel_blocks)
-            skipped, extent = self._extent(stage, index, shape)
+            skipped, extent = self._block_extent(stage, index, shape)
             if extent["oc_blocks"] <= 0:
                 continue
             fields = {"x_step": step if shape["width"] > 1 else 0, **extent, **post}
             if post["destination"] == Destination.SPAD:
                 fields |= {"dest_addr": dest + skipped * step, "dest_pitch": pitch, **looks_up}
             if source is not None:
-                address, fields["source_pitch"] = self._read(number, stage, source, start, shape)
+                address, fields["source_pitch"] = self._read_address_and_pitch(
+                    number, stage, source, start, shape
+                )
                 fields["source_addr"] = address + skipped * step
             fields["acc_addr"] = entry + skipped * shape["height"]
             posts.append(fields)
@@ -124,7 +127,7 @@ class VectorPosts:
         for fields in posts:
             self._order.append_fields(Opcode.POST, fields)
 
-    def _extent(
+    def _block_extent(
         self, stage: VectorStage, index: int, shape: dict[str, int]
     ) -> tuple[int, dict[str, int]]:
         """Return the first block of channels that POST `index` of a stage makes, and its extent.
@@ -136,19 +139,22 @@ class VectorPosts:
         vector = self._config.columns * stage.element_bytes
         if source is not None and source == stage.narrow:
             narrow = stage.narrow_bytes - self._channels * vector
-            return 0, {**shape, **self._blocks(min(narrow, shape["oc_blocks"] * vector), vector)}
+            return 0, {
+                **shape,
+                **self._block_fields(min(narrow, shape["oc_blocks"] * vector), vector),
+            }
         if index == stage.edge:
             skipped = max(0, stage.narrow_bytes // vector - self._channels)
             return skipped, {**shape, "oc_blocks": shape["oc_blocks"] - skipped}
         return 0, shape
 
-    def _blocks(self, row_bytes: int, vector: int) -> dict[str, int]:
+    def _block_fields(self, row_bytes: int, vector: int) -> dict[str, int]:
         """Return the fields of POST for rows of `row_bytes`, cut into vectors of `vector` bytes."""
         blocks = -(-row_bytes // vector)
         elements = (row_bytes - (blocks - 1) * vector) * self._config.columns // vector
         return {"oc_blocks": blocks, "tail": elements}
 
-    def _read(
+    def _read_address_and_pitch(
         self, slot_index: int, stage: VectorStage, source: int, start: int, shape: dict[str, int]
     ) -> tuple[int, int]:
         """Return the address and the row pitch with which a POST reads input `source` of a stage.

@@ -40,9 +40,7 @@ def _split_gaps(
 
 
 class Allocator:
-    """Range of addresses in which buffers are placed, each for an interval of slots.
-
-    A slot is a place in the order of tiles.
+    """Range of addresses for buffers, each for an interval of slots (places in the order of tiles).
 
     With `avoid_conflicts`, buffers that are read at the same time prefer different banks, because a
     bank serves one read and one write per cycle; without it, buffers are packed tightly. With a
@@ -89,7 +87,8 @@ class Allocator:
         """Drop the buffers cached by `focus`."""
         self._window = None
 
-    def _banks(self, start: int, end: int) -> range:
+    def _banks_of(self, start: int, end: int) -> range:
+        """Return the banks of the scratchpad that bytes `start` to `end` (exclusive) lie in."""
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
     def _gaps(self, size: int, alive: list[PlacedBuffer], align: int) -> list[tuple[int, int]]:
@@ -106,7 +105,7 @@ class Allocator:
         return gaps
 
     def _fits(self, size: int, alive: list[PlacedBuffer], align: int) -> bool:
-        """Return whether a gap between buffers sorted by address has room at an aligned place."""
+        """Return whether there is room between live buffers, which are sorted by address."""
         position = 0
         for placed in alive:
             gap = placed.start - position
@@ -139,7 +138,7 @@ class Allocator:
         Addresses are multiples of `align` from `low` to `top`; `high` is the end of the gap.
         """
         candidates = {low, top}
-        for bank in self._banks(low, high):
+        for bank in self._banks_of(low, high):
             first, last = bank * self._bank_bytes, (bank + 1) * self._bank_bytes - size
             if low <= first <= top:
                 candidates.add(first)
@@ -269,11 +268,12 @@ class Allocator:
                 if high > other.high:
                     # In each of these slots, parameters among the weights wait for EXEC.
                     conflict *= slots
-                for bank in self._banks(other.start, other.end):
+                for bank in self._banks_of(other.start, other.end):
                     busy[bank] += conflict
         below = [0, *itertools.accumulate(busy)]
 
         def cost(at: int) -> tuple[int, int, int]:
+            """Return the conflicts in an address's banks, the number of banks, and its rank."""
             first, end = at // self._bank_bytes, (at + size - 1) // self._bank_bytes + 1
             return below[end] - below[first], end - first, -at if high else at
 
@@ -282,7 +282,7 @@ class Allocator:
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
-        """Reserve `size` bytes from address `start`, which must be free, for slots first..last.
+        """Reserve `size` free bytes from address `start` on, for slots `first` to `last`.
 
         A slot is a place in the order of tiles. `high` says that the buffer prefers high addresses,
         and `reads` has the first and last slot that reads it; both affect where later buffers are

@@ -251,6 +251,7 @@ class Builder:
             self._loaded[name] = (part.start // part.pitch + part.rows) * part.pitch
 
     def _add_input(self, slot_index: int, slot: Slot, name: str, input_range: InputRange) -> None:
+        """Record the part of a tensor that a tile reads, and a LOAD unless it is on chip."""
         index = slot.stage
         home = self._tensor_buffers.get(name)
         if home is not None:
@@ -280,12 +281,12 @@ class Builder:
             slot_index,
             rows=part.rows,
             row_step=part.pitch,
-            earliest=self._earliest(slot_index, slot),
+            earliest=self._earliest_load_slot(slot_index, slot),
         )
         self.plan.loads.append(load)
         return self._ranges.load(slot.stage, name, part, buffer)
 
-    def _earliest(self, slot_index: int, slot: Slot) -> int:
+    def _earliest_load_slot(self, slot_index: int, slot: Slot) -> int:
         """Return the earliest place in the order of tiles before which a LOAD for a tile may come.
 
         Only a few parts of an input may be on chip for array tiles, because more would take space

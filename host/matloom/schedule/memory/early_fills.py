@@ -34,7 +34,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, tuple[int, ...]]:
             continue
         while at > 0 and left > 0:
             before = plan.slots[at - 1]
-            if _share_table(segment.stages[before.stage], stage):
+            if _use_same_table(segment.stages[before.stage], stage):
                 break
             at -= 1
             left -= plan.tilings[before.stage].cycles[before.number]
@@ -60,6 +60,6 @@ def _fill_cycles(stage: Stage, config: Config) -> int:
     return config.table_rows + latency
 
 
-def _share_table(before: Stage, stage: Stage) -> bool:
+def _use_same_table(before: Stage, stage: Stage) -> bool:
     """Return whether two stages use the same table: that of exponentials, or that of bytes."""
     return before.table is not None and before.is_softmax == stage.is_softmax

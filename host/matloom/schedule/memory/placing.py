@@ -74,7 +74,7 @@ def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], allocator: Allo
 
 
 def _try_place(buffer: Buffer, allocator: Allocator, *, high: bool) -> bool:
-    """Give a buffer an address, from above with `high`; return whether there is room."""
+    """Give a buffer an address, the highest possible if `high`; return whether there is room."""
     address = allocator.place(
         buffer.size,
         buffer.first,
@@ -156,7 +156,7 @@ def _group_begins(plan: Plan) -> Iterator[int]:
 
 
 class _Placing:
-    """Places groups of buffers; a group that repeats an earlier one gets the same addresses.
+    """Places groups of buffers; a group equal to an earlier one gets the same addresses.
 
     Members
     -------
@@ -190,7 +190,7 @@ class _Placing:
             key = (self._space.avoid_conflicts, tuple(requirements), around)
             found = self.known.get(key) or self._previous_placements.get(key)
         if found is None:
-            found = self._search(group, requirements, base)
+            found = self._search_addresses(group, requirements, base)
         else:
             assert isinstance(found, list)
             self._repeat(group, requirements, found, base)
@@ -239,7 +239,7 @@ class _Placing:
             seen.append((start, end, begin - base, stop - base, reads - base, until - base, above))
         return tuple(seen)
 
-    def _search(
+    def _search_addresses(
         self, group: list[_Item], requirements: list[_Requirements], base: int
     ) -> _Placements:
         """Search for an address of each buffer of a group; return the addresses and live ranges."""
@@ -258,7 +258,7 @@ class _Placing:
                 rest=rest,
                 boundary=boundary,
             )
-            self._note(item, placed)
+            self._record_placement(item, placed)
             places.append(None if placed is None else _shift(placed, -base))
         return places
 
@@ -277,9 +277,10 @@ class _Placing:
             placed = None if place is None else _shift(place, base)
             if placed is not None:
                 self._space.reserve_placed(placed)
-            self._note(item, placed)
+            self._record_placement(item, placed)
 
-    def _note(self, item: _Item, placed: PlacedBuffer | None) -> None:
+    def _record_placement(self, item: _Item, placed: PlacedBuffer | None) -> None:
+        """Give a buffer its address and first slot, or record the failure of its stage."""
         kind, buffer, load = item
         if placed is None:
             use = buffer.first if load is None else load.use

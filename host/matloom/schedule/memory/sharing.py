@@ -83,7 +83,7 @@ class _Sharing:
             return
         for name in stage.inputs:
             whole = self._segment.sizes[name] == stage.input_layout.row_bytes
-            if whole and self._is_last_reader(name, index):
+            if whole and self._has_no_other_reader(name, index):
                 self._share_buffer(name, index, 0)
                 return
 
@@ -101,7 +101,7 @@ class _Sharing:
             if (
                 segment.sizes[stage.output] != size
                 or stays
-                or not self._is_last_reader(name, index)
+                or not self._has_no_other_reader(name, index)
             ):
                 continue
             aligned = bytes_before + -bytes_before % self._align
@@ -119,13 +119,13 @@ class _Sharing:
         if isinstance(stage.input_layout, DenseInput):
             yield stage.inputs[0], lead_bytes(tiling)
 
-    def _is_last_reader(self, name: str, index: int) -> bool:
+    def _has_no_other_reader(self, name: str, index: int) -> bool:
         """Return whether no other stage reads an input, or the tensors in its buffer, any more."""
         stage, begin = self._segment.stages[index], self._spans[index][0]
         if name not in self._buffers or name in self._segment.results:
             return False
         together = self._together.get(name, [name])
-        return self._last_read(together, index) < begin and stage.inputs.count(name) == 1
+        return self._last_read_by_others(together, index) < begin and stage.inputs.count(name) == 1
 
     def _share_buffer(self, name: str, index: int, bytes_before: int) -> None:
         """Put the output of a stage into the buffer of an input, some bytes before it."""
@@ -142,7 +142,7 @@ class _Sharing:
             shared.size += missing
             self.offsets |= {each: self.offsets.get(each, 0) + missing for each in together}
 
-    def _last_read(self, names: Sequence[str], index: int) -> int:
+    def _last_read_by_others(self, names: Sequence[str], index: int) -> int:
         """Return the last slot (place in the order) where a stage but `index` reads a tensor."""
         return max(
             (

@@ -100,7 +100,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     def finished(self) -> list[int]:
         """Number of leading output bytes that are complete after each tile; 0 amid a reduction."""
         pairs = zip(self.tiles, self.completes, strict=True)
-        return [self._complete_bytes(tile) if complete else 0 for tile, complete in pairs]
+        return [self._leading_complete_bytes(tile) if complete else 0 for tile, complete in pairs]
 
     @cached_property
     def flat_ends(self) -> tuple[int, ...]:
@@ -130,7 +130,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         assert tile.strip is not None
         return self.stage.output_layout.byte(tile.image, tile.strip[0], 0, 0)
 
-    def _complete_bytes(self, tile: ArrayTile) -> int:
+    def _leading_complete_bytes(self, tile: ArrayTile) -> int:
+        """Return the number of leading output bytes that are complete after a tile, or 0."""
         grid, layout = self.stage.grid, self.stage.output_layout
         missing = (grid.width - tile.end_x) * grid.position_bytes
         dense = layout.contiguous and tile.height == len(self.stage.regions) == 1
@@ -239,14 +240,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
     def stored_together(self, number: int) -> range:
-        """Return the tiles that may share a buffer and a STORE of results with tile `number`.
-
-        The tile itself is among them.
-        """
-        return self._stored_together[number]
+        """Return the tiles, itself included, that share a buffer and a STORE with tile `number`."""
+        return self._store_groups[number]
 
     @cached_property
-    def _stored_together(self) -> list[range]:
+    def _store_groups(self) -> list[range]:
+        """For each tile, the range of tiles whose results are stored with its own."""
         return stored_together(self.stage, self.tiles, self.output_bytes, self.config)
 
     def staged_results(self, tiles: range) -> list[StagedResult]:
@@ -259,13 +258,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _joint_stores(self) -> JointStores:
+        """Layout of results in buffers that several tiles share."""
         return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile makes some channels of the last rows, and other tiles the rest.
-
-        False unless the positions of the tensor are contiguous.
-        """
+        """Return whether a tile makes only some channels of the last rows of a contiguous tensor."""
         tile, last = self.tiles[number], self.tiles[-1]
         if not self._ends_in_blocks or not self.completes[number]:
             return False
@@ -292,9 +289,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _shares_channels(self) -> bool:
+        """Whether tiles of the same positions share one LOAD of all input channels."""
         return shares_channels(self.stage, self.tiles, self.config)
 
     def _input_range(self, tile: ArrayTile) -> InputRange:
+        """Return the part of the first input that is loaded for a tile."""
         if self._shares_channels:
             tile = tile._replace(first_block=0, end_block=self.stage.grid.blocks)
         return tile_range(self.stage, tile, self.limits.tile_bytes, self.config)

@@ -179,10 +179,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """
         key = (tiled_inputs, staged)
         if key not in self.needs:
-            self.needs[key] = self._max_tile_bytes(*key)
+            self.needs[key] = self._count_max_tile_bytes(*key)
         return self.needs[key]
 
-    def _max_tile_bytes(self, tiled_inputs: int, staged: bool) -> tuple[int, int, int]:
+    def _count_max_tile_bytes(self, tiled_inputs: int, staged: bool) -> tuple[int, int, int]:
+        """Return what `max_tile_bytes` returns, which caches it."""
         most, weights = (0, 0, 0), self.live_chunk_bytes
         before = 0
         for number, complete in enumerate(self.completes):

@@ -17,8 +17,8 @@ from matloom.select.stage import VectorStage
 _Bytes = tuple[int, int]
 
 
-def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
-    """Return how many repetitions of the repeating input each tile covers, at most `most`.
+def _repetitions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
+    """Return how many repetitions of the repeated input each tile covers, at most `most`.
 
     For stages that fill the accumulators with that input once, for all tiles of equal size. The
     first tile takes as long as two, so there are few tiles. They are equal if possible, because a
@@ -46,7 +46,7 @@ def _positions_per_tile(stage: VectorStage, most: int, config: Config) -> int:
     return -(-count // max(1, wanted, -(-count // most)))
 
 
-def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> int:
+def _bytes_per_equal_tile(stage: VectorStage, most: int, least: int, config: Config) -> int:
     """Return the number of bytes per tile of a stage that fills tables or accumulators.
 
     It is a multiple of `least`, and at most `most`; 0 for stages that fill neither.
@@ -54,7 +54,7 @@ def _equal_step(stage: VectorStage, most: int, least: int, config: Config) -> in
     if stage.channel_blocks > 1:
         return _positions_per_tile(stage, most // least, config) * least
     if stage.fills_once and least == stage.period:
-        return _equal_tiles(stage, most // least, config) * least
+        return _repetitions_per_tile(stage, most // least, config) * least
     return 0
 
 
@@ -81,7 +81,7 @@ def _match_producer(
 
 
 def _tile_limits(stage: VectorStage, limits: TilingParams, config: Config) -> tuple[int, int, int]:
-    """Return a tile's maximum bytes, the bytes of which it is a multiple, and its maximum of rows.
+    """Return a tile's maximum of bytes, the bytes it is a multiple of, and its maximum of rows.
 
     A row is one repetition of the inputs that repeat. The maximum of rows is 0 if nothing repeats,
     or if a row is too large for a tile.
@@ -118,7 +118,7 @@ def cut_vector(
         whole = False
     unit = stage.tile_unit if whole else least
     step = max(unit, min(most, wanted) // unit * unit)
-    equal = _equal_step(stage, most, least, config) if draw is None else 0
+    equal = _bytes_per_equal_tile(stage, most, least, config) if draw is None else 0
     step, unit = (equal, least) if equal else (step, unit)
     length = stage.period if stage.period and not rows else stage.size
     runs = [

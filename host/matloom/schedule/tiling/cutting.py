@@ -61,7 +61,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> Iterator[tuple[OutputRegion, Sizes, int, _Rows | None, tuple[_Rows, _Rows]]]:
-    """Yield the rectangles of output positions that tiles cover.
+    """Yield rectangles of output positions for tiles, each with its region, sizes, image, strip.
 
     Yields tuples of the output region, the sizes of its tiles, the index of the image, the strip of
     rows (None if there are no strips), and the rectangle's ranges of rows and columns (half open).

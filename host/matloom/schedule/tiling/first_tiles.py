@@ -17,7 +17,7 @@ _JOINED_PIECES = 2
 
 
 def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
-    """Return the iterations of the outermost loop with more than one, and steps in each.
+    """Return the number of iterations of the outermost EXEC loop above 1, and the steps in each.
 
     A step is the part of the reduction that one weight tile covers.
     """

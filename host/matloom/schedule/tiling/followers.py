@@ -35,7 +35,7 @@ def _can_interleave(
 
 
 def _alternates_tables(segment: Segment, index: int) -> bool:
-    """Return whether a table lookup follows a stage of one weight tile that adds results.
+    """Return whether a lookup stage follows a stage with one weight tile that adds by a table.
 
     If their tiles were interleaved, POST would fill the same table memory for every tile of both,
     and no arithmetic would hide that.
@@ -45,7 +45,7 @@ def _alternates_tables(segment: Segment, index: int) -> bool:
 
 
 def _multiplies_rows(segment: Segment, index: int, tiling: Tiling) -> bool:
-    """Return whether a matrix product reads rows that POST makes whole, as SOFTMAX in attention.
+    """Return whether a matrix product reads rows that POST makes whole, as after SOFTMAX.
 
     POST takes much longer to make the rows than the array to multiply them. The stage must read
     them in order, and no tile may leave unfinished sums.

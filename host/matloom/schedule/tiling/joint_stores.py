@@ -80,7 +80,8 @@ class JointStores:
         #: For a range of tiles, one tile that covers the outputs of all.
         self._joint: dict[range, ArrayTile] = {}
 
-    def _all_of(self, tiles: range) -> ArrayTile:
+    def _joint_tile_of(self, tiles: range) -> ArrayTile:
+        """Return one tile with all outputs of some consecutive tiles."""
         joint = self._joint.get(tiles)
         if joint is None:
             joint = self._joint[tiles] = _joint_tile(self._tiles[tiles.start : tiles.stop])
@@ -88,7 +89,7 @@ class JointStores:
 
     def results(self, tiles: range) -> list[StagedResult]:
         """Return the results of tiles in their buffer, with their place in the tensor, by limb."""
-        joint, layout = self._all_of(tiles), self._stage.output_layout
+        joint, layout = self._joint_tile_of(tiles), self._stage.output_layout
         width = joint.end_x - joint.first_x
         return [
             StagedResult(home, here.first_byte, height=joint.height, width=width)
@@ -97,7 +98,7 @@ class JointStores:
 
     def writes(self, number: int, tiles: range) -> Iterator[Write]:
         """Yield where tile `number` writes in the buffer that `tiles` share, for each byte limb."""
-        tile, joint, grid = self._tiles[number], self._all_of(tiles), self._stage.grid
+        tile, joint, grid = self._tiles[number], self._joint_tile_of(tiles), self._stage.grid
         first = (tile.first_block - joint.first_block) * grid.block_bytes
         for write in staged_writes(self._stage.output_layout, joint):
             begin = write.first_byte + first

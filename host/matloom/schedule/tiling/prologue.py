@@ -37,9 +37,7 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Split the steps of a reduction into ranges (half open) of `thinnest` steps or more.
-
-    Each is a panel, loaded as one.
+    """Split a reduction into panels: ranges of `thinnest` steps or more, each loaded at once.
 
     Panels grow as the arithmetic of earlier ones hides their transfer.
     """

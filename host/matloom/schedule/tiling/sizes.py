@@ -118,7 +118,7 @@ class Sizes:
             self.width = -(-self.width // pieces)
 
     def _draw(self, draw: random.Random, half: int, most: tuple[int, int], *, strips: bool) -> None:
-        """Draw sizes at random, at most as large as the rows and blocks in `most`.
+        """Draw sizes at random, up to the rows and the channel blocks in `most`.
 
         A tile has at most `half` entries of the accumulators. With `strips`, the height of strips
         is drawn as well.
@@ -161,9 +161,11 @@ class Sizes:
         nest = stage.loop_nest
 
         def rows_of(blocks: int, width: int) -> int:
+            """Return the rows of a tile of this many channel blocks and positions per row."""
             return max(1, min(self._half // (width * blocks), LARGEST_FIELD, wanted, height))
 
         def vectors(shape: tuple[int, int]) -> int:
+            """Return the vectors that tiles of this shape (blocks, width) stream for all rows."""
             rows, pieces = rows_of(*shape), -(-self.width // shape[1])
             whole, rest = divmod(height, rows)
             streamed = whole * nest.vectors_per_step(rows, shape[1])
@@ -221,9 +223,11 @@ def _fitting_width(
     )
 
     def fitting(size: int) -> int:
+        """Return how many positions fit in `size` bytes, at least 1."""
         return max(1, 1 + (size - one) // max(1, two - one))
 
     def tiles(count: int) -> int:
+        """Return the number of tiles for a row if each has `count` positions."""
         at_once = max(1, min(blocks, stage.entries(config) // count))
         return -(-width // count) * -(-blocks // at_once)
 

@@ -22,7 +22,7 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
 
 
 def min_positions(config: Config) -> int:
-    """Return how many positions a tile needs to hide the LOAD of the next weight tile."""
+    """Return how many positions make a tile as long as the LOAD of the next weight tile."""
     return max(2 * config.tile_load_cycles, 16)
 
 

@@ -79,7 +79,8 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         size = stage.narrow_bytes
         return InputRange(start=first * size, rows=1, width=(end - first) * size, pitch=0)
 
-    def _shift(self, input_range: InputRange, start: int) -> InputRange:
+    def _shift_range(self, input_range: InputRange, start: int) -> InputRange:
+        """Return the range `start` bytes further on in the tensor."""
         return input_range._replace(start=input_range.start + start) if start else input_range
 
     def _range(self, start: int, end: int) -> InputRange:
@@ -101,7 +102,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
             elif name in stage.repeated_inputs:
                 yield name, self._range(0, stage.period)
             else:
-                yield name, self._shift(self.input_ranges[number], stage.start(index))
+                yield name, self._shift_range(self.input_ranges[number], stage.start(index))
 
     @cached_property
     def output_bytes(self) -> list[int]:
