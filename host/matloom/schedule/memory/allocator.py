@@ -156,7 +156,7 @@ class Allocator:
         reads: tuple[int, int] | None = None,
         boundary: int = 1,
     ) -> int | None:
-        """Reserve bytes for slots first..last; return the address, or None if there is no room.
+        """Reserve bytes for slots `first` to `last`; return their address, or None without room.
 
         `high` (used for weights) prefers high addresses over low ones. `reads` are the first and
         last slot at which the buffer is read; None means its whole life. The address is a multiple

@@ -262,7 +262,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return JointStores(self.stage, self.tiles)
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile makes only some channels of the last rows of a contiguous tensor."""
+        """Return whether a tile makes some channels of the last rows of a contiguous tensor."""
         tile, last = self.tiles[number], self.tiles[-1]
         if not self._ends_in_blocks or not self.completes[number]:
             return False
