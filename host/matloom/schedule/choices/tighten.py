@@ -103,14 +103,12 @@ def _tighten(
     block_bytes = stage.block_bytes
     if failure.kind == "weights":
         if limits.weights is WeightsLifetime.RESIDENT:
-            return _replace_limits(params, number, replace(limits, weights=WeightsLifetime.ONCE))
+            return _set_limit(params, number, replace(limits, weights=WeightsLifetime.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
-            return _replace_limits(
-                params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2)
-            )
+            return _set_limit(params, number, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
-        return _replace_limits(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
+        return _set_limit(params, number, replace(limits, tile_bytes=limits.tile_bytes // 2))
     spilled = _spill(segment, params, failure, widest_limits)
     if spilled is not None:
         return spilled
@@ -140,7 +138,7 @@ def _next_smaller(
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
     if not smaller:
         return None
-    return _replace_limits(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
+    return _set_limit(params, failure.stage, smaller[0 if failure.kind == "weights" else -1])
 
 
 def _allow_in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
@@ -209,11 +207,11 @@ def _spill_tensor(
             limits = replace(
                 limits, tile_bytes=tile_bytes, outside=external_tensors(segment, stage, params)
             )
-            params = _replace_limits(params, index, limits)
+            params = _set_limit(params, index, limits)
     return params
 
 
-def _replace_limits(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+def _set_limit(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
     """Return choices with other bounds on the tiles of stage `index`."""
     changed = list(params.limits)
     changed[index] = limits

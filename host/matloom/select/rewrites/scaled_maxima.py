@@ -88,7 +88,7 @@ def _maximum_stage(staged: StagedRun, producer: Node, node: Node, other: int) ->
     scales = limited_scales(*products, output.zero_point, shift)
     if scales is None:
         return None
-    return _scaled_maximum_stage(staged, node, names[other], scales)
+    return _stage(staged, node, names[other], scales)
 
 
 def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | None:
@@ -111,9 +111,7 @@ def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | Non
     return np.broadcast_to(made, (len(made), depth)), slopes
 
 
-def _scaled_maximum_stage(
-    staged: StagedRun, node: Node, source: str, scales: LimitedScales
-) -> ArrayStage | None:
+def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) -> ArrayStage | None:
     """Return the stage that keeps the larger of a tensor and its products by channel.
 
     Return None if a row is too long for EXEC.
