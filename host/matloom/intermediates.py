@@ -42,7 +42,7 @@ def tensor_numbers(program: Program, names: Names) -> dict[str, int]:
     if names == "all":
         names_of = {number: name for name, number in by_name.items()}
         return {names_of[at]: at for node in graph.nodes for at in node.outputs if at in names_of}
-    return {name: _number(graph, by_name, name) for name in names}
+    return {name: _tensor_number(graph, by_name, name) for name in names}
 
 
 def _require_names(names: object) -> None:
@@ -91,7 +91,8 @@ def _numbers_by_name(graph: Graph) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: order[item[1]]))
 
 
-def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
+def _tensor_number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
+    """Return the number of the tensor of a full or unique short name, or raise `UserError`."""
     if name in by_name:
         return by_name[name]
     matches = [number for full, number in by_name.items() if short_name(full) == name]

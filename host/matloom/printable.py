@@ -24,6 +24,7 @@ def printable_lines(text: str) -> str:
 
 
 def _escape(character: str) -> str:
+    """Return a character, or its escape sequence if it is a control character."""
     if unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape").decode("ascii")

@@ -162,6 +162,7 @@ def load(
 
 
 def _require_no_options(options: Mapping[str, Any]) -> None:
+    """Raise `UserTypeError` if options of a device were given with a driver that is open."""
     if options:
         raise UserTypeError(
             f"{', '.join(options)} must not be given with an open driver",

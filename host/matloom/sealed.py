@@ -24,7 +24,7 @@ def seal(path: Path, files: Iterable[Path]) -> None:
 
 
 def intact(path: Path, files: Iterable[Path]) -> bool:
-    """Return whether `path` holds a seal of exactly these files, and none has changed since."""
+    """Return whether a file holds the digests of exactly these files, none changed since."""
     try:
         return bool(json.loads(path.read_bytes()) == _digests(path, files))
     except (OSError, ValueError):

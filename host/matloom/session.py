@@ -33,12 +33,11 @@ class Session(RealNumbers):
     """Session that runs a program on a device and keeps the network's state between runs.
 
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
-    may share a name. If two inputs or two outputs share a name, each gets its tensor number
-    after a colon: ``x:3``; a tensor without a name is ``tensor_3``. `Program.inputs` and
-    `Program.outputs` list them in the file's order. A streaming network keeps its state from run to
-    run, and from sample to sample within a run, until `reset`; `state` and `restore` read and write
-    its variables by name. Weights that fit stay on chip until another program runs, the engine is
-    reset, or a run fails. Several sessions and threads may share a driver.
+    may share a name. Two inputs or outputs of one name get their tensor numbers after a colon:
+    ``x:3``; a tensor without a name is ``tensor_3``. `Program.inputs` and `Program.outputs` list
+    them in the file's order. A streaming network keeps its state between runs and samples until
+    `reset`; `state` and `restore` access its variables. Weights that fit stay on chip until another
+    program runs, a reset, or a failed run. Sessions and threads may share a driver.
 
     Raises
     ------
@@ -84,9 +83,8 @@ class Session(RealNumbers):
         Any thread may call it at any time; leaving `with`, a signal handler, garbage collection and
         the end of the interpreter do the same. A call that is running in another thread stops with
         `DeviceClosedError` and without outputs, and `close` waits for it. That takes about a
-        second, or until the host has finished its current operator (on device ``fast``, its current
-        step). Later calls raise `DeviceClosedError` at once. A device shared with other sessions
-        stays open and continues to run their programs.
+        second, or until the host has finished its operator (on device ``fast``, its step). Later
+        calls raise `DeviceClosedError` at once. A device shared with other sessions stays open.
         """
         self._closed = True
         if self._owns_device:
@@ -196,9 +194,11 @@ class Session(RealNumbers):
         return results
 
     def _is_closed(self) -> bool:
+        """Return whether this session was closed, or the one that it was made for."""
         return self._closed or (self._base is not None and self._base._is_closed())
 
     def _require_open(self) -> None:
+        """Raise `DeviceClosedError` if this session was closed."""
         if self._is_closed():
             raise DeviceClosedError("the session was closed", hint="load the network again")
 

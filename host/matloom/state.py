@@ -65,7 +65,7 @@ class SessionState:
         """Return copies of all variables, by name."""
         self._require_known()
         if self._away:
-            self._fetch()
+            self._copy_from_memory()
         return {name: array.copy() for name, array in self._values.items()}
 
     def copy_in(self) -> dict[str, Array]:
@@ -91,7 +91,7 @@ class SessionState:
     def copy_back(self) -> None:
         """Copy variables back from external memory, before another program overwrites them."""
         if self._away and not self._lost:
-            self._fetch()
+            self._copy_from_memory()
         self._away = False
 
     def mark_lost(self) -> None:
@@ -101,13 +101,15 @@ class SessionState:
         """
         self._lost = bool(self._placed)
 
-    def _fetch(self) -> None:
+    def _copy_from_memory(self) -> None:
+        """Copy the variables from external memory to the host."""
         for variable in self._placed:
             old = self._values[variable.name]
             raw = self._driver.read_region(*_region_and_offset(variable), old.nbytes)
             self._values[variable.name] = np.frombuffer(raw, old.dtype).reshape(old.shape)
 
     def _require_known(self) -> None:
+        """Raise `DeviceError` if a failed run has left the variables unknown."""
         if self._lost:
             names = ", ".join(item.name for item in self._placed)
             raise DeviceError(
@@ -117,5 +119,6 @@ class SessionState:
 
 
 def _region_and_offset(variable: VariableInfo) -> tuple[Region, int]:
+    """Return the region of external memory and the offset at which a variable is stored."""
     assert variable.place is not None
     return variable.place.region, variable.place.offset

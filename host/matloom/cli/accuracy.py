@@ -191,7 +191,8 @@ def _progress() -> Callable[[int, int], None]:
     started = time.monotonic()
     due = started + _PATIENCE
 
-    def tell(done: int, samples: int) -> None:
+    def print_progress(done: int, samples: int) -> None:
+        """Print the progress and the estimated time left, if the last line is some seconds ago."""
         nonlocal due
         now = time.monotonic()
         if now >= due and done < samples:
@@ -201,4 +202,4 @@ def _progress() -> Callable[[int, int], None]:
             line = f"{done:,} of {samples:,} samples, {spent:.0f} s, about {left:.0f} s left"
             say(line, err=True)
 
-    return tell
+    return print_progress

@@ -215,6 +215,7 @@ def build_in_cache(
 
 
 def _area(report: dict[str, Any]) -> str:
+    """Return the used and available cells of each kind, from the report of a bitstream, as text."""
     area = report["area"]
     return ", ".join(f"{name} {item['used']} of {item['available']}" for name, item in area.items())
 

@@ -74,25 +74,27 @@ def generate(
     with name_in_errors(output):
         written = [*chip.write(output), *write(chip, output)]
     header = output / "matloom_regs.h"
-    write_file(header, _header())
+    write_file(header, _c_header())
     for path in (*written, header):
         say(path)
     if fpga is None:
         device = DEVICES[_DEVICE]
         say(area_line(chosen, device.name, device.family, device.capacity))
     else:
-        _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing, workers)
+        _place_and_route(chip, DEVICES[fpga], output, Path(config).stem, routing, workers)
 
 
-def _header() -> str:
+def _c_header() -> str:
+    """Return the C header with registers and instructions, for firmware."""
     from matloom.arch.generate.header import header
 
     return header()
 
 
-def _fpga_report(
+def _place_and_route(
     chip: Any, device: Any, output: Path, name: str, options: Routing, workers: Workers
 ) -> None:
+    """Place and route the chip on an FPGA, write the reports, and print the clock reached."""
     import json
 
     from matloom_rtl.fpga.flow import Effort, build_report

@@ -25,10 +25,11 @@ _show_as_python_does = warnings.showwarning
 def error_message(error: BaseException) -> str:
     """Return an error as `error: what happened` and, if there is a remedy, `hint: what to do`."""
     what, hint = _error_and_hint(error)
-    return _lines("error", what or type(error).__name__, hint)
+    return _message_lines("error", what or type(error).__name__, hint)
 
 
-def _lines(kind: str, message: str, hint: str) -> str:
+def _message_lines(kind: str, message: str, hint: str) -> str:
+    """Return a message after `kind` (error or warning) and, on a second line, the hint if any."""
     lines = [f"{kind}: {' '.join(message.split())}"]
     if hint:
         lines.append(f"hint: {' '.join(hint.split())}")
@@ -48,7 +49,7 @@ def show_warning(
     Warnings of libraries keep Python's form, with the location.
     """
     if isinstance(message, HintedWarning):
-        say_text(_lines("warning", message.what, message.hint), err=True)
+        say_text(_message_lines("warning", message.what, message.hint), err=True)
     else:
         _show_as_python_does(message, category, filename, lineno, file, line)
 

@@ -61,6 +61,7 @@ def _search(command: Callable[..., Any]) -> Any:
     )
     @functools.wraps(command)
     def wrapper(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
+        """Call the command with these options as one `_Search`."""
         search = _Search(points=points, seed=seed, confirm=confirm, route=route)
         return command(search=search, **values)
 
@@ -123,7 +124,7 @@ def explore(
         seed=search.seed,
     )
     found = _explore(exploration, search.points, workers)
-    _write(exploration, found, output)
+    _write_front(exploration, found, output)
     best = front_of(found)
     if not best:
         raise UserError(
@@ -134,7 +135,7 @@ def explore(
         best = _confirm(exploration, best, kind, output, workers)
         known = {each.text: each for each in best}
         found = [known.get(each.text, each) for each in found]
-        _write(exploration, found, output)
+        _write_front(exploration, found, output)
     _print_front(best)
     say(f"wrote {output / 'index.html'}")
 
@@ -147,13 +148,15 @@ def _explore(exploration: "Exploration", points: int, workers: Workers) -> list[
     done = [0]
 
     def note(count: int) -> None:
+        """Store the number of explored engines, for the progress line."""
         done[0] = count
 
-    def far() -> str:
+    def progress_text() -> str:
+        """Return the progress as text: engines explored, of the engines to explore."""
         return f"{done[0]} of {points} engines"
 
     with (
-        progress(f"exploring {exploration.part.board}", detail=far),
+        progress(f"exploring {exploration.part.board}", detail=progress_text),
         reused_executor(workers.make) as make,
     ):
         return exploration.run(points, make, note)
@@ -204,6 +207,7 @@ def _confirm(
     done = [0]
 
     def note(count: int) -> None:
+        """Store the number of measured engines, for the progress line."""
         done[0] = count
 
     confirmation = Confirmation(
@@ -218,7 +222,8 @@ def _confirm(
         return confirmation.measure(best, make, note)
 
 
-def _write(exploration: "Exploration", points: list["ExploredPoint"], folder: Path) -> None:
+def _write_front(exploration: "Exploration", points: list["ExploredPoint"], folder: Path) -> None:
+    """Write the page and the JSON file of the best engines to a folder."""
     from matloom.tools.explore_page import to_html
 
     write_file(folder / "index.html", to_html(exploration, points))

@@ -66,7 +66,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     shown = wanted.best[:_SHOWN_ENGINES]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
-    _show(wanted, shown, network)
+    _print_engines(wanted, shown, network)
     _build(shown[:runs], board, freq)
 
 
@@ -102,7 +102,8 @@ def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
     engines.sort(key=lambda candidate: candidate.rank)
 
 
-def _show(search: Any, engines: list[Any], network: Path | None) -> None:
+def _print_engines(search: Any, engines: list[Any], network: Path | None) -> None:
+    """Print the engines that fit, best first, their use of resources, and the model's errors."""
     part = search.part
     say(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
     for place, item in enumerate(engines, 1):

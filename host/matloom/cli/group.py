@@ -79,6 +79,7 @@ class Command(click.Command):
 
 @contextmanager
 def _closed_pipe_is_no_error() -> Iterator[None]:
+    """Return a context that ends the process with status 0 if the reader of stdout is gone."""
     try:
         yield
     except BrokenPipeError:

@@ -13,6 +13,7 @@ _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
 
 
 def _require_port(device: str) -> None:
+    """Raise `UserError` unless a device is written as ``uart:PORT[@BAUD]``."""
     if not device.startswith("uart:"):
         hint = f"write uart:{device}" if device.startswith("/dev/") else "write uart:/dev/ttyUSB0"
         raise UserError(f"a board must be at uart:PORT[@BAUD], not {device!r}", hint=hint)

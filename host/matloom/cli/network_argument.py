@@ -60,6 +60,7 @@ def network_argument(command: Callable[..., Any]) -> Any:
     def wrapper(
         *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool, **values: Any
     ) -> Any:
+        """Call the command with the network file, or with a copy that the size options changed."""
         changed = _reshape(network, shapes, dims, exact) if shapes or dims or exact else network
         return command(network=changed, **values)
 

@@ -88,7 +88,7 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """Result of a run.
+    """Result of `run_once`: outputs, cost, program and counters.
 
     Members
     -------
@@ -157,12 +157,13 @@ def _simulating(session: Any) -> Any:
     """Return a context manager that prints the progress of a run that takes long."""
     from matloom.terminal.progress import progress
 
-    def far() -> str:
+    def progress_text() -> str:
+        """Return the progress as text: cycles simulated so far, and cycles predicted."""
         cycles = getattr(session.driver.transport, "waited", None)
         expected = session.program.predicted_cycles
         return "" if cycles is None else f"{cycles:,} of about {expected:,} cycles"
 
-    return progress(f"running {session.program.name} on {session.device}", detail=far)
+    return progress(f"running {session.program.name} on {session.device}", detail=progress_text)
 
 
 def _options_for_device(network: Path, options: Compilation, device: str) -> Compilation:

@@ -205,8 +205,11 @@ def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Calla
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
+        """Add the options to a command, which receives them as one object."""
+
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
+            """Call the command with the values of these options as one object."""
             given = {name: values.pop(name) for name in names}
             return command(**{argument: kind(**given)}, **values)
 
@@ -235,6 +238,8 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
     absent: dict[str, Any] = {"required": True} if default is None else {"default": default}
 
     def decorate(command: Callable[..., Any]) -> Any:
+        """Add --input and --seed to a command."""
+
         @click.option(
             "--input",
             "source",
@@ -249,6 +254,7 @@ def run_inputs(default: str | None = None) -> Callable[[Any], Any]:
         )
         @functools.wraps(command)
         def wrapper(source: str, seed: int, **values: Any) -> Any:
+            """Call the command with both options as one `RunInputs`."""
             return command(inputs=RunInputs(source=source, seed=seed), **values)
 
         return wrapper

@@ -60,6 +60,7 @@ def _result(command: Callable[..., Any]) -> Any:
     )
     @functools.wraps(command)
     def wrapper(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:
+        """Call the command with these options as one `_Result`."""
         return command(result=_Result(output=output, other=other, thorough=thorough), **values)
 
     return wrapper
@@ -106,10 +107,10 @@ def profile(
     if output is None and before is None:
         return
     made = _profile(network, options, ran, result)
-    comparison = None if before is None else _comparison(before, made)
+    comparison = None if before is None else _print_comparison(before, made)
     if output is None:
         return
-    _write(made, comparison, output)
+    _write_profile(made, comparison, output)
     for number, line in enumerate(made.advice[:_ADVICE_LINES], 1):
         say(f"{number}. {line.sentence()}: {line.how}")
     say(f"wrote {output / 'index.html'}")
@@ -123,13 +124,14 @@ def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> 
 
     modes = None if is_program(network) else modes_by_layer(network, options)
 
-    def again(config: Any, memory: Any, effort: int) -> Any:
+    def compile_again(config: Any, memory: Any, effort: int) -> Any:
+        """Compile the network for another configuration, memory or effort of the compiler."""
         from matloom.compiler import CompileOptions
         from matloom.runtime import compile
 
         return compile(network, config, CompileOptions(effort=effort), modes, "none", memory)
 
-    able = None if is_program(network) else again
+    able = None if is_program(network) else compile_again
     advise = AdviceOptions(effort=options.effort, compile_again=able, thorough=result.thorough)
     with progress(f"profiling {ran.program.name}"):
         return make_profile(
@@ -173,7 +175,8 @@ def _other_profile(network: Path, options: Compilation, other: str) -> dict[str,
     return make_profile(program, make_report(program, "prediction", []), advise=None).as_dict()
 
 
-def _comparison(before: dict[str, Any], after: "Profile") -> "ProfileComparison":
+def _print_comparison(before: dict[str, Any], after: "Profile") -> "ProfileComparison":
+    """Return the comparison of two profiles, and print its summary."""
     from matloom.profile.comparison import compare_profiles
 
     comparison = compare_profiles(before, after.as_dict())
@@ -181,7 +184,10 @@ def _comparison(before: dict[str, Any], after: "Profile") -> "ProfileComparison"
     return comparison
 
 
-def _write(profile: "Profile", comparison: "ProfileComparison | None", folder: Path) -> None:
+def _write_profile(
+    profile: "Profile", comparison: "ProfileComparison | None", folder: Path
+) -> None:
+    """Write a profile to a folder: page, timeline, CSV, JSON and data for Model Explorer."""
     from matloom.profile.files import to_csv, to_json, to_node_data
     from matloom.profile.page import to_html
     from matloom.profile.trace import to_chrome

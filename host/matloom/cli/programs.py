@@ -17,6 +17,7 @@ SOURCE = "give the model file that it was compiled from"
 
 
 def _is_default(name: str) -> bool:
+    """Return whether an option of the current command has its default value."""
     source = click.get_current_context().get_parameter_source(name)
     return source is click.core.ParameterSource.DEFAULT
 

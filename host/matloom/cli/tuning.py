@@ -61,6 +61,7 @@ def _limits(command: Callable[..., Any]) -> Any:
     @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
     @functools.wraps(command)
     def wrapper(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
+        """Call the command with these options as one `_Limits`."""
         limits = _Limits(seconds=seconds, trials=trials, measured=measured, seed=seed)
         return command(limits=limits, **values)
 
@@ -106,7 +107,7 @@ def tune(
         raise UserError(f"NET must be a network, not the program {str(network)!r}", hint=SOURCE)
     if report is not None:
         require_writable("--report", report)
-    study = _study(network, options)
+    study = _new_study(network, options)
     if forget:
         known = delete_winner(study.digest)
         say(
@@ -116,12 +117,13 @@ def tune(
         )
         return
     found = _tune(study, network, limits, workers)
-    say(_sentence(found))
+    say(_result_sentence(found))
     if report is not None:
-        write_file(report, json.dumps(_as_dict(found), indent=1) + "\n")
+        write_file(report, json.dumps(_result_as_dict(found), indent=1) + "\n")
 
 
-def _study(network: Path, options: Compilation) -> "Study":
+def _new_study(network: Path, options: Compilation) -> "Study":
+    """Return the study of a network: everything that its search for schedules depends on."""
     from matloom import frontend
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
@@ -151,6 +153,7 @@ def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) ->
     state = [""]
 
     def note(text: str) -> None:
+        """Store a text for the progress line."""
         state[0] = text
 
     budget = Budget(
@@ -169,7 +172,8 @@ def _tune(study: "Study", network: Path, limits: "_Limits", workers: Workers) ->
     return found
 
 
-def _sentence(result: "TuningResult") -> str:
+def _result_sentence(result: "TuningResult") -> str:
+    """Return the result of a search as a sentence: cycles before and after."""
     how = "counted by the simulated chip" if result.counted else "predicted"
     if result.winner is None and not result.trials:
         return "the time was too short to try a schedule; try more: --seconds"
@@ -183,7 +187,8 @@ def _sentence(result: "TuningResult") -> str:
     )
 
 
-def _as_dict(result: "TuningResult") -> dict[str, Any]:
+def _result_as_dict(result: "TuningResult") -> dict[str, Any]:
+    """Return the result of a search as a dictionary of JSON types: cycles before and after."""
     return {
         "before": {"first": result.before.first, "later": result.before.later},
         "after": {"first": result.after.first, "later": result.after.later},

@@ -91,6 +91,7 @@ def worker_options(command: Callable[..., Any]) -> Any:
     @_CLUSTER
     @functools.wraps(command)
     def wrapper(worker_count: int, cluster: str | None, **values: Any) -> Any:
+        """Call the command with these options as one `Workers`."""
         if cluster is not None and worker_count != 1:
             raise click.UsageError("either --workers or --cluster must be given, not both")
         return command(workers=Workers(workers=worker_count, cluster=cluster), **values)

@@ -18,6 +18,7 @@ def type_name(dtype: str) -> str:
 
 
 def _require_host(device_type: str) -> None:
+    """Raise `UserError` unless a device type is ``"cpu"``."""
     if device_type.lower() != "cpu":
         raise UserError(
             f"device_type must be 'cpu', not {device_type!r}",

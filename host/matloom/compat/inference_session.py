@@ -44,6 +44,7 @@ class NodeArg:
 
 
 def _argument(tensor: DeclaredTensor) -> NodeArg:
+    """Return the name, type and shape of a tensor as ONNX Runtime gives them."""
     return NodeArg(name=tensor.key, type=type_name(tensor.dtype), shape=list(tensor.shape))
 
 
@@ -250,6 +251,7 @@ class InferenceSession:
 
 
 def _warn_about_providers(providers: Sequence[Provider] | None) -> None:
+    """Warn about execution providers that have no effect here."""
     names = [each if isinstance(each, str) else each[0] for each in providers or ()]
     ignored = [name for name in names if name not in PROVIDERS]
     if ignored:

@@ -21,9 +21,8 @@ from matloom.session import Session
 class Interpreter:
     """LiteRT's Interpreter for every file that `matloom.load` accepts.
 
-    Tensors have the file's numbers; ONNX files and compiled programs have none, so their tensors
-    are numbered from 0, inputs first. `allocate_tensors` compiles the network, and compiles it
-    again after `resize_tensor_input` has changed a shape.
+    Tensors have the file's numbers; those of ONNX files and compiled programs are numbered from 0,
+    inputs first. `allocate_tensors` compiles the network, also after `resize_tensor_input`.
 
     Parameters
     ----------
@@ -250,6 +249,7 @@ class Interpreter:
         self._session = None
 
     def _tensor(self, number: int) -> DeclaredTensor:
+        """Return the tensor of a number; raise `UserError` if there is none."""
         count = len(self._declared.tensors)
         if not 0 <= number < count:
             raise UserError(
@@ -259,6 +259,7 @@ class Interpreter:
         return self._declared.tensors[number]
 
     def _input(self, number: int) -> DeclaredTensor:
+        """Return the input of a number; raise `UserError` if it is not an input."""
         tensor = self._tensor(number)
         if tensor not in self._declared.inputs:
             listed = ", ".join(f"{each.number} ({each.name})" for each in self._declared.inputs)
@@ -269,6 +270,7 @@ class Interpreter:
         return tensor
 
     def _value(self, tensor: DeclaredTensor) -> Array:
+        """Return the current value of a tensor; raise `UserError` if it is not stored."""
         if self._session is None:
             raise UserError(
                 "Tensor data is null. Run allocate_tensors() first",
@@ -292,6 +294,7 @@ class Interpreter:
                 self._values[tensor.number] = array
 
     def _details(self, tensor: DeclaredTensor) -> Details:
+        """Return the details of a tensor as LiteRT does, with its current or declared shape."""
         value = self._values.get(tensor.number)
         known = tensor.placeholder or tensor.sizes or () if value is None else value.shape
         return litert_details(tensor, self._resized.get(tensor.number) or known)

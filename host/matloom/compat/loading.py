@@ -84,6 +84,7 @@ def _declare_program(program: Program) -> Declaration:
 
 
 def _declare(info: TensorInfo, number: int) -> DeclaredTensor:
+    """Return the declaration of a compiled program's input or output, with the given number."""
     quantised = info.quantised
     return DeclaredTensor(
         name=info.name,

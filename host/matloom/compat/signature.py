@@ -74,5 +74,6 @@ class SignatureRunner:
 
     @staticmethod
     def _by_name(numbers: Mapping[str, int], details: Sequence[Details]) -> dict[str, Details]:
+        """Return the details of tensors by name, for the tensors' numbers by name."""
         by_number = {each["index"]: each for each in details}
         return {name: by_number[number] for name, number in numbers.items()}

@@ -12,7 +12,7 @@ _BUSY_RATE = 0.9
 
 
 class ArithmeticTimeline:
-    """Timeline of the EXECs and POSTs emitted so far, ignoring waits for transfers.
+    """Timeline of the EXECs and POSTs of a program so far, ignoring waits for transfers.
 
     If the parameters of a POST share a bank with an EXEC that reads in nearly every cycle, the POST
     has to wait until EXEC pauses, which never happens in this model.

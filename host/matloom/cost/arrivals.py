@@ -12,7 +12,7 @@ LONGEST_BURST = READ_AHEAD // 2
 
 
 @lru_cache
-def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
+def _byte_arrivals(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
     """Return the cycle in which each byte of a burst arrives, counted from the burst's start."""
     return [(place + 1) / bus_bytes * beat_cycles - beat_cycles + 1 for place in range(size)]
 
@@ -30,7 +30,9 @@ class Commands:
         self._burst_cycles = machine.transfer_cycles(self._size)
         self._rounded_burst_cycles = round(self._burst_cycles)
         #: Arrival time of each byte of a burst, relative to its start.
-        self._beats = _beats(self._size, machine.config.bus_bytes, machine.beat_cycles)
+        self._byte_arrivals = _byte_arrivals(
+            self._size, machine.config.bus_bytes, machine.beat_cycles
+        )
         #: Time at which each burst begins to arrive.
         self._begins = [
             machine.command_latency + number * self._burst_cycles
@@ -42,7 +44,7 @@ class Commands:
     def arrival(self, size: int) -> int:
         """Return the cycle in which the last of the next `size` bytes of commands arrives."""
         number, place = divmod(self._taken + size - 1, self._size)
-        return round(self._begins[number] + self._beats[place])
+        return round(self._begins[number] + self._byte_arrivals[place])
 
     def dispatch(self, size: int, time: int, loads: "Loads") -> None:
         """Free the bytes of a command dispatched at `time`, and request the bursts that now fit.
@@ -85,7 +87,7 @@ class Loads:
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
-        """Add the next LOAD, whose beats arrive from `start` to `end`.
+        """Add the next LOAD, whose beats (words of the bus) arrive in cycles `start` to `end`.
 
         `more` is the number of cycles from its last beat to its completion.
         """
@@ -112,7 +114,7 @@ class Loads:
         return min(self._machine.outstanding_read_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def insert_commands(self, time: int, beats: int) -> None:
-        """Reserve the bus for commands, and delay the later beats of LOADs.
+        """Reserve the bus for commands from `time` on, and delay the later beats of LOADs.
 
         The commands take `beats` cycles from `time` on.
         """
@@ -145,6 +147,7 @@ class Loads:
         return changed
 
     def _delay(self, index: int, cycles: int, *, whole: bool) -> None:
+        """Delay the end of a LOAD and, if `whole`, also its start, by a number of cycles."""
         self.ends[index] += cycles
         self.done[index] += cycles
         if whole:

@@ -85,6 +85,7 @@ def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse
 
 
 def _exec_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
+    """Return the accesses of an EXEC, with these field values, that takes `cycles` cycles."""
     get, bank_bytes = values.get, machine.bank_bytes
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
     start = get("input_addr", 0)
@@ -101,26 +102,33 @@ def _exec_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
 
 
 def _post_use(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
+    """Return the accesses of a POST, with these field values, that takes `cycles` cycles."""
     get = values.get
     vectors = values["width"] * values["height"] * values["oc_blocks"]
     rate = vectors * post_element_bytes(values) / cycles
     row_function = get("softmax", 0)
 
-    def side(name: str, rate: float) -> AccessStream:
+    def operand_accesses(name: str, rate: float) -> AccessStream:
+        """Return the accesses to an operand; its fields begin with `name`, source or dest."""
         start = get(f"{name}_addr", 0)
         rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
         end = start + rows + max(1, values["width"] * get("x_step", 0))
         return AccessStream(_bank_shares(start, end, machine.bank_bytes), rate)
 
     passes = PASSES if row_function == RowFunction.SOFTMAX else 1
-    reads = side("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
+    reads = (
+        operand_accesses("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
+    )
     fills = get("table", 0) in FILLS or row_function == RowFunction.FILL
     written = get("destination", 0) == Destination.SPAD and not fills
     params = get("param_addr", 0) // machine.bank_bytes if machine.post_reads(values) else -1
-    return BankUse(reads=reads, writes=side("dest", rate) if written else NOTHING, params=params)
+    return BankUse(
+        reads=reads, writes=operand_accesses("dest", rate) if written else NOTHING, params=params
+    )
 
 
 def _transfer_stream(values: dict[str, int], machine: Machine) -> AccessStream:
+    """Return the accesses of a LOAD or STORE, with these field values, to the scratchpad."""
     get = values.get
     start = get("spad_addr", 0)
     planes = (values["planes"] - 1) * get("spad_plane_step", 0)

@@ -65,7 +65,7 @@ class _Accesses:
         return number
 
     def delay(self, time: float, work: float, use: AccessStream) -> float:
-        """Return when `work` cycles of accesses from `time` on end if they yield to this unit's."""
+        """Return when accesses of `work` cycles end if, from `time` on, this unit's come first."""
         begins, ends, number = self.begins, self.ends, self.first_after(time)
         for bank, share in use.parts:
             left = share * work
@@ -119,7 +119,7 @@ class _RunningInstruction:
 def _end_of_accesses(
     time: float, work: float, use: AccessStream, others: Iterable[_Accesses]
 ) -> float:
-    """Return when `work` cycles of accesses from `time` on end if they yield to all `others`."""
+    """Return when accesses of `work` cycles end if, from `time` on, all `others` come first."""
     # Most intervals end earlier, so only the last few matter.
     waited = [each for each in others if each.ends and each.ends[-1] > time]
     if len(waited) == 1:
@@ -202,7 +202,7 @@ class BankWaits:
             self._exec_reads.append(start + _FIRST_READ, now.end + _FIRST_READ, timing.reads)
         else:
             self._add_post(now)
-        return self._delay_post(start)
+        return self._delay_post_and_store(start)
 
     def fetch(self, time: int, post: Timing) -> int:
         """Return when the next POST has its first parameters, if it fetches them from `time` on."""
@@ -238,8 +238,8 @@ class BankWaits:
         self._released, blocks = post.end, timing.blocks
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
-    def _delay_post(self, time: int) -> bool:
-        """Delay the POST and the STORE that run at `time`; return whether this delays a LOAD."""
+    def _delay_post_and_store(self, time: int) -> bool:
+        """Delay POST and STORE at `time` for accesses of EXEC; return whether a LOAD ends later."""
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end

@@ -34,7 +34,7 @@ def commands(
     *,
     resident: bool,
 ) -> Iterator[Command]:
-    """Yield a command for each instruction except END.
+    """Yield each instruction except END with its cost, unit, size, waits and timestamp.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from matloom.arch.config import Config
 
 
 def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) -> int:
-    """Return the cycles of a step of EXEC.
+    """Return the cycles of a step of EXEC, in which it uses one weight tile for all vectors.
 
     The step streams one vector per cycle while the weights of the next step are loaded, unless
     `weights_fixed`. No step is shorter than the latency of an accumulator update.
@@ -31,7 +31,7 @@ def exec_cycles(
 
 
 def vector_cycles(results: int, passes: int, config: Config) -> int:
-    """Return an estimate of the cycles that element-wise POSTs add to a schedule.
+    """Return an estimate of the cycles that element-wise POSTs of `results` vectors add.
 
     Three quarters of their work are assumed to overlap with the array.
 

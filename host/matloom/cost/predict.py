@@ -243,6 +243,7 @@ class EngineSimulation:
                 self._invalidate_ready(other)
 
     def _begin_load(self, timing: Timing | None, ready: int) -> None:
+        """Start the next LOAD, whose waits are met at `ready`; without `timing`, skip it."""
         loads, machine, started = self.loads, self._machine, self.started[_LOAD]
         if timing is None:
             started.append(0)

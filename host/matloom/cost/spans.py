@@ -72,6 +72,7 @@ def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
 def _spans(
     instructions: list[Instruction], machine: Machine, engine: EngineSimulation
 ) -> Iterator[Span]:
+    """Yield the span of each instruction except END, from a simulation that has ended."""
     timings, ends = shared_timings(machine), dict.fromkeys(UNITS, 0)
     places: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     for index, instruction in enumerate(instructions):

@@ -122,6 +122,7 @@ class Timings:
         return found
 
     def _other_timing(self, instruction: Instruction) -> Timing:
+        """Return the cost of an EXEC, LOAD or STORE, from the machine's formulas."""
         machine, opcode = self._machine, instruction.opcode
         durations = machine.durations(instruction)
         cycles = durations[0][0]
@@ -142,6 +143,7 @@ class Timings:
         )
 
     def _post_timing(self, instruction: Instruction) -> Timing:
+        """Return the cost of a POST, from the machine's formulas."""
         machine, values = self._machine, instruction.values
         cycles = machine.post_cycles(values)
         use, blocks = bank_use(instruction, machine, cycles), values["oc_blocks"]
@@ -177,6 +179,7 @@ def shared_timings(machine: Machine) -> Timings:
 
 
 def _dispatch_cycles(instruction: Instruction, machine: Machine) -> int:
+    """Return the cycles that the dispatcher needs for an instruction: reading and checking it."""
     opcode, get = instruction.opcode, instruction.values.get
     words = FORMATS[opcode].instruction_words - 1
     beats = max(1, INSTRUCTION_WORD_BYTES // machine.config.bus_bytes)

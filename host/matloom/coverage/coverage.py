@@ -19,7 +19,7 @@ _FORMAT = 1
 
 
 class Coverage:
-    """Counts of how often each declared point of a configuration was reached.
+    """Counts of how often each coverage point, such as a field at its limit, was reached.
 
     Members
     -------

@@ -46,7 +46,7 @@ class UnitFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Text:
+class _VerilogText:
     """The simulated Verilog: its lines, and the pairs of module and signal that are constant."""
 
     lines: tuple[str, ...]
@@ -74,34 +74,37 @@ def read_counts(path: Path) -> Counter[str]:
 
 
 def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
-    """Return the figures of each unit of a chip, by name, without excluded points.
+    """Return line and toggle coverage of each unit of a chip, by name, from counts by record.
 
     A line counts as reached if any block or branch that contains it was reached. Each direction of
     each bit of a signal counts as one toggle.
     """
-    text = _text(verilog)
+    text = _parse_verilog(verilog)
     units: dict[str, UnitFigures] = {}
     reached: dict[tuple[str, int], bool] = {}
     for record, count in counts.items():
         keys = dict(part.split("\2", 1) for part in record.split("\1")[1:])
         module = keys["page"].split("/", 1)[1]
         if keys["t"] == "toggle":
-            _add_toggle(units.setdefault(_unit(module), UnitFigures()), keys, count, module, text)
+            _add_toggle(
+                units.setdefault(_unit_name(module), UnitFigures()), keys, count, module, text
+            )
             continue
         for line in _line_numbers(keys.get("S", "")):
             reached[module, line] = reached.get((module, line), False) or count > 0
     for (module, line), ran in sorted(reached.items()):
-        _add_line(units.setdefault(_unit(module), UnitFigures()), text.lines[line - 1], ran)
+        _add_line(units.setdefault(_unit_name(module), UnitFigures()), text.lines[line - 1], ran)
     return dict(sorted(units.items()))
 
 
-def _unit(module: str) -> str:
+def _unit_name(module: str) -> str:
     """Return the third part of a module's name, or the last of fewer: `post` for `a.b.post.c`."""
     parts = module.split("$")[0].split(".")
     return parts[:3][-1]
 
 
-def _text(verilog: str) -> _Text:
+def _parse_verilog(verilog: str) -> _VerilogText:
+    """Return the lines of a Verilog text, and the signals that are assigned constants."""
     lines = tuple(verilog.splitlines())
     constants, module = set(), ""
     for line in lines:
@@ -109,7 +112,7 @@ def _text(verilog: str) -> _Text:
             module = begun[1].removeprefix("\\")
         elif constant := _CONSTANT.match(line):
             constants.add((module, constant[1].removeprefix("\\")))
-    return _Text(lines=lines, constants=frozenset(constants))
+    return _VerilogText(lines=lines, constants=frozenset(constants))
 
 
 def _line_numbers(text: str) -> Iterator[int]:
@@ -120,6 +123,7 @@ def _line_numbers(text: str) -> Iterator[int]:
 
 
 def _add_line(figures: UnitFigures, text: str, ran: bool) -> None:
+    """Count a line of Verilog in its unit's figures: reached if it `ran`, or excluded."""
     if "dump_module" in text:
         figures.excluded["idiom"] += 1
     elif "probe" in text:
@@ -132,8 +136,9 @@ def _add_line(figures: UnitFigures, text: str, ran: bool) -> None:
 
 
 def _add_toggle(
-    figures: UnitFigures, keys: Mapping[str, str], count: int, module: str, text: _Text
+    figures: UnitFigures, keys: Mapping[str, str], count: int, module: str, text: _VerilogText
 ) -> None:
+    """Count a toggle of a signal's bit in its unit's figures: reached if `count`, or excluded."""
     signal = _decoded_name(re.split(r"\[\d+\]:|:(?=[01]->)", keys["o"])[0])
     if signal == "probe_cycle":
         figures.excluded["probe"] += 1

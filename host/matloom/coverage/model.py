@@ -42,7 +42,7 @@ PAGE = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageGoal:
-    """Requirements on an instruction that reaches a point.
+    """Requirements on an instruction that reaches a coverage point.
 
     Members
     -------
@@ -65,7 +65,7 @@ class CoverageGoal:
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageModel:
-    """Declared points by group, and reasons why others are impossible in a configuration.
+    """Coverage points by group, and reasons why others are impossible in a configuration.
 
     Members
     -------
@@ -105,7 +105,7 @@ def declare(config: Config) -> CoverageModel:
     points = {
         "field": tuple(f"{point} {stall}" for point in goals for stall in STALLS),
         "wait": tuple(_wait_points()),
-        "flight": tuple(_pairs(config)),
+        "flight": tuple(_pair_points(config)),
         "cause": tuple(causes),
     }
     for unit in UNITS:
@@ -114,6 +114,7 @@ def declare(config: Config) -> CoverageModel:
 
 
 def _wait_points() -> Iterator[Point]:
+    """Yield the points of wait fields: each with its smallest and largest wait, by opcode."""
     for opcode in (*UNITS, Opcode.END):
         for item in HEAD:
             if item.name.startswith("wait_"):
@@ -121,8 +122,8 @@ def _wait_points() -> Iterator[Point]:
                     yield f"{opcode.name} {item.name} {place}"
 
 
-def _pairs(config: Config) -> Iterator[Point]:
-    """Yield the points of pairs of instructions: both in flight, or one overtaking the other."""
+def _pair_points(config: Config) -> Iterator[Point]:
+    """Yield the points of pairs of instructions: at work together, or one overtaking the other."""
     kinds: dict[str, Opcode] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
@@ -137,6 +138,7 @@ def _pairs(config: Config) -> Iterator[Point]:
 def _declare_fields(
     variant: Variant, config: Config, goals: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
+    """Add goals and exclusions for the fields, except addresses, of a mode of an opcode."""
     opcode = variant.opcode
     for name, item in body_fields(opcode, config).items():
         if name in base_fields(opcode) or name in variant.fixed:
@@ -158,6 +160,7 @@ def _declare_fields(
 
 
 def _why_irrelevant(variant: Variant, name: str) -> str | None:
+    """Return why a mode's fixed values leave a field without effect; None if they do not."""
     for other, (low, high) in effect_conditions(variant.opcode, name).items():
         value = variant.fixed.get(other)
         if value is not None and not (low <= value and (high is None or value <= high)):
@@ -199,6 +202,7 @@ def field_values(variant: Variant, field: Field, config: Config) -> dict[str, in
     small = _smallest_instruction_with(variant, field.name, config)
 
     def fits(value: int) -> bool:
+        """Return whether the instruction with this field value, in its unit, fits all memories."""
         sizes = extent_sizes(variant.opcode, {**small, field.name: value * unit}, config)
         return all(size <= capacity(memory, config) for (memory, _base), size in sizes.items())
 
@@ -229,6 +233,7 @@ def boundary_distance(memory: AddressSpace, config: Config) -> int:
 def _declare_bases(
     variant: Variant, config: Config, goals: dict[Point, CoverageGoal], excluded: dict[str, str]
 ) -> None:
+    """Add goals and exclusions for the base addresses of a mode of an opcode."""
     found: dict[str, tuple[AddressSpace, dict[str, int]]] = {}
     for flags in _flags_for_access(variant, config):
         values = {**smallest_instruction(variant, config), **flags}

@@ -35,8 +35,8 @@ _HEAD_FIELDS = {item.name: item for item in HEAD if item.name.startswith("wait_"
 
 
 @cache
-def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
-    """Return the words by which points name the values of an opcode's fields, by mode's name."""
+def _words_by_value(opcode: Opcode, config: Config) -> dict[str, _Words]:
+    """Return the words by which points name field values, by mode's name, field and value."""
     found: dict[str, _Words] = {}
     for variant in variants(opcode, config):
         words: _Words = {}
@@ -56,7 +56,7 @@ def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
 def fields_reached(
     instruction: Instruction, config: Config, windows: Mapping[Region, Window]
 ) -> Iterator[Point]:
-    """Yield the points of fields and addresses that an instruction reaches.
+    """Yield the coverage points of fields and addresses that an instruction reaches.
 
     The points lack their last word, which is the stall behaviour of external memory.
 
@@ -69,7 +69,7 @@ def fields_reached(
     if opcode is Opcode.END:
         return
     variant = variant_of(opcode, values, config)
-    for name, words in _words(opcode, config)[variant].items():
+    for name, words in _words_by_value(opcode, config)[variant].items():
         for word in words.get(values.get(name, 0), ()):
             if _has_effect(opcode, name, values):
                 yield f"{variant}: {name} {word}"
@@ -97,7 +97,7 @@ def _has_effect(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
 
 
 def waits_reached(instruction: Instruction) -> Iterator[Point]:
-    """Yield the points of group ``wait`` that an instruction reaches."""
+    """Yield the coverage points of wait fields that an instruction reaches."""
     for name, item in _HEAD_FIELDS.items():
         value = instruction.values.get(name, 0)
         for place, boundary in ((FIRST, 0), (LAST, item.range[1])):

@@ -70,7 +70,7 @@ _UNUSED_UNDER_FLOAT = ("low_byte", "high_byte", "factor_zero")
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """An opcode in one of its modes.
+    """An opcode in one of its modes, such as EXEC with a number format.
 
     Members
     -------
@@ -148,7 +148,7 @@ def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str
 
 
 def flight_kind(opcode: Opcode, values: Mapping[str, int]) -> str:
-    """Return the name of an instruction in points of group ``flight``.
+    """Return an instruction's opcode and mode, as points of pairs of instructions name them.
 
     It leaves out the `spread` of a LOAD and the rounding of a POST, which `variant_of` includes.
     """
@@ -163,6 +163,7 @@ def flight_kind(opcode: Opcode, values: Mapping[str, int]) -> str:
 
 
 def _exec_choices(config: Config) -> list[dict[str, int]]:
+    """Return the field values that select each mode of EXEC in a configuration."""
     found = []
     for mode in config.mode_numbers:
         largest = range(1 + bool(config.maximum and not mode))
@@ -182,7 +183,7 @@ def _exec_choices(config: Config) -> list[dict[str, int]]:
     return found
 
 
-def _choices(opcode: Opcode, config: Config) -> list[dict[str, int]]:
+def _mode_choices(opcode: Opcode, config: Config) -> list[dict[str, int]]:
     """Return, for every mode of an opcode, the values of the fields that select it."""
     if opcode is Opcode.LOAD:
         return [
@@ -204,7 +205,7 @@ def variants(opcode: Opcode, config: Config) -> tuple[Variant, ...]:
     """Return every mode of an opcode that a configuration has."""
     return tuple(
         Variant(opcode=opcode, name=variant_of(opcode, fixed, config), fixed=fixed)
-        for fixed in _choices(opcode, config)
+        for fixed in _mode_choices(opcode, config)
     )
 
 

@@ -53,11 +53,13 @@ def code(text: str) -> Markup:
 
 
 def _attribute(key: str, value: str | float | bool | None) -> str:
+    """Return an attribute as HTML, after a space; underscores in its name become hyphens."""
     name = key.removesuffix("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{escape(printable_lines(str(value)))}"'
 
 
 def _text(content: Content) -> str:
+    """Return content as HTML, with text escaped."""
     if content is None:
         return ""
     if isinstance(content, Markup):

@@ -64,6 +64,7 @@ class Page:
         return f"<!doctype html>\n{page}\n"
 
     def _head(self) -> Markup:
+        """Return the head element: security policy, title and style sheet."""
         return tag(
             "head",
             tag("meta", charset="utf-8"),
@@ -75,6 +76,7 @@ class Page:
         )
 
     def _header(self) -> Markup:
+        """Return the title of the page and the links to its sections."""
         links = (tag("a", each.title, href=f"#{each.name}") for each in self.sections)
         theme = tag("button", "Theme", type="button", id="theme", hidden=True)
         subtitle = tag("p", self.subtitle, class_="subtitle") if self.subtitle else None
@@ -84,6 +86,7 @@ class Page:
         )
 
     def _main(self) -> Markup:
+        """Return the sections, the footer, and the element for tooltips."""
         foot = tag("footer", self.foot) if self.foot else None
         main = tag("main", *(each.element() for each in self.sections), id="main")
         return join(main, foot, tag("div", id="tip", role="tooltip", hidden=True))
@@ -94,8 +97,10 @@ _SKIP = tag("a", "Skip to the contents", href="#main", class_="skip")
 
 @cache
 def _resource(name: str) -> str:
+    """Return the text of a file in this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _script(name: str) -> Markup:
+    """Return a script of this package as an HTML element."""
     return tag("script", Markup(_resource(name)))

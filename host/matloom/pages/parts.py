@@ -79,6 +79,7 @@ def table(
 
 
 def _heading(column: Column, *, sortable: bool) -> Markup:
+    """Return the heading of a column, a button if rows can be sorted by it."""
     title: Content = column.title
     if sortable:
         title = tag("button", column.title, type="button", data_tip=column.hint or None)
@@ -87,6 +88,7 @@ def _heading(column: Column, *, sortable: bool) -> Markup:
 
 
 def _row(cells: Sequence[Content], columns: Sequence[Column], kind: Content) -> Markup:
+    """Return a row of a table; `kind` is its CSS class, or empty."""
     first, *rest = zip(cells, columns, strict=True)
     return tag(
         "tr",

@@ -137,28 +137,30 @@ def advice(
         line = _try_change(change, program, timelines, options, resident=resident)
         lines += [] if line is None else [line]
     while again.compile_again is not None and lines:
-        first = min(lines, key=_rank)
+        first = min(lines, key=_sort_key)
         if first.change is None or first.method == _COMPILED:
             break
         lines.remove(first)
         line = _try_change(first.change, program, timelines, again, resident=resident)
         lines += [] if line is None else [line]
     worth = [each for each in lines if each.gain >= _WORTH_A_LINE]
-    return tuple(sorted(worth, key=_rank)), tuple(untried)
+    return tuple(sorted(worth, key=_sort_key)), tuple(untried)
 
 
-def _rank(line: Advice) -> tuple[int, str]:
+def _sort_key(line: Advice) -> tuple[int, str]:
+    """Return the key that sorts advice: cycles after the change, then title."""
     return line.after, line.title
 
 
-def _cycles(program: Program, *, resident: bool) -> int:
-    """Return the predicted cycles of a first call, or of a later one if `resident`."""
+def _predicted_cycles(program: Program, *, resident: bool) -> int:
+    """Return the predicted cycles of a first call, or of a later one if weights are `resident`."""
     if resident and program.repeat is not None:
         return program.repeat.predicted_cycles
     return program.predicted_cycles
 
 
 def _repeated_call_advice(program: Program) -> Iterator[Advice]:
+    """Yield the advice to keep a session open, if later calls need fewer cycles than the first."""
     if program.repeat is None:
         return
     yield Advice(
@@ -191,7 +193,7 @@ def _try_change(
             other = options.compile_again(config, memory, effort)
         except CompileError:
             return None
-        after, method = _cycles(other, resident=resident), _COMPILED
+        after, method = _predicted_cycles(other, resident=resident), _COMPILED
     else:
         machine = Machine(config=config, memory=memory)
         after = sum(predict(list(each.instructions), machine).cycles for each in timelines)
@@ -200,7 +202,7 @@ def _try_change(
         title=change.title,
         needs=change.needs,
         how=_command(change, config, memory),
-        before=_cycles(program, resident=resident),
+        before=_predicted_cycles(program, resident=resident),
         after=after,
         method=method,
         change=change,
@@ -208,6 +210,7 @@ def _try_change(
 
 
 def _command(change: Change, config: Config, memory: Memory) -> str:
+    """Return the option that makes a change, or a description of it, for the user."""
     if change.effort is not None:
         return f"--effort {change.effort}"
     if change.memory is not None:

@@ -89,7 +89,7 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
 
 def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
-    """Yield when the cause of cycles changes, and to which, in order from the doorbell on.
+    """Yield each time at which the cause of cycles changes, with the new cause, in ascending order.
 
     Times are predicted.
     """

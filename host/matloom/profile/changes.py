@@ -69,6 +69,7 @@ def changes(program: Program, timelines: tuple[Timeline, ...], effort: int) -> I
 
 
 def _memory_changes(memory: Memory, config: Config) -> Iterator[Change]:
+    """Yield faster memories to consider: shorter latencies, more bytes per cycle."""
     near = replace(memory, read_latency=4, write_latency=3)
     if memory.read_latency > near.read_latency:
         yield Change(
@@ -91,6 +92,7 @@ def _memory_changes(memory: Memory, config: Config) -> Iterator[Change]:
 
 
 def _bus_changes(config: Config) -> Iterator[Change]:
+    """Yield changes that need fewer or faster transfers: a wider bus, a larger scratchpad."""
     wider = 2 * config.bus_bits
     yield Change(
         title=f"A bus of {wider} bits, not {config.bus_bits}",
@@ -110,6 +112,7 @@ def _bus_changes(config: Config) -> Iterator[Change]:
 
 
 def _unit_changes(config: Config) -> Iterator[Change]:
+    """Yield changes of units other than the array: lanes, weight loading, queues, banks, sums."""
     for name, cause, title in (
         ("lanes", "post", "{} lanes of post-processing, not {}"),
         ("weight_rows", "weights", "Weight tiles loaded {} rows a cycle, not {}"),
@@ -141,6 +144,7 @@ def _unit_changes(config: Config) -> Iterator[Change]:
 
 
 def _array_changes(config: Config, timelines: tuple[Timeline, ...]) -> Iterator[Change]:
+    """Yield changes of the array and of the operations that the engine supports."""
     for name, others in (("rows", ()), ("columns", ("lanes", "acc_bytes"))):
         now = getattr(config, name)
         yield Change(

@@ -65,10 +65,12 @@ def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
 
 
 def _time_axis(profile: Profile) -> _TimeAxis:
+    """Return the axis for the cycles of all engine steps of a profile."""
     return _TimeAxis(cycles=max(1, sum(each.cycles for each in profile.timelines)))
 
 
-def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
+def _with_offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
+    """Yield each timeline after the total cycles of those before it."""
     offset = 0
     for each in timelines:
         yield offset, each
@@ -78,39 +80,41 @@ def _offsets(timelines: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
 def activity(profile: Profile) -> Markup:
     """Return a drawing over time of operators, work of the units, and bytes on the bus."""
     time_axis, top = _time_axis(profile), 26
-    parts = list(_operators(profile, time_axis))
+    parts = list(_operator_boxes(profile, time_axis))
     busy = _busy(profile.timelines, time_axis)
     for unit in (Opcode.EXEC, Opcode.POST, Opcode.LOAD, Opcode.STORE):
         top += _GAP
         share = busy[unit]
-        parts.append(_area(share, top, f"c{_COLOURS[unit]}"))
+        parts.append(_step_curve(share, top, f"c{_COLOURS[unit]}"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 4, unit.name, "end", "ink"))
-        parts.append(_lane(top))
+        parts.append(_lane_line(top))
         top += _LANE
     names = {Opcode.LOAD: "bus, read", Opcode.STORE: "bus, written"}
     width = profile.program.config.bus_bytes
     for unit, name in names.items():
         top += _GAP
         rates = _rates(profile.timelines, time_axis, unit) / width
-        parts.append(_area(np.minimum(rates, 1), top, f"c{_COLOURS[unit]}"))
+        parts.append(_step_curve(np.minimum(rates, 1), top, f"c{_COLOURS[unit]}"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 4, name, "end", "ink"))
         parts.append(text(LEFT - 8, top + _LANE / 2 + 18, f"of {width} B/cycle", "end"))
-        parts.append(_lane(top))
+        parts.append(_lane_line(top))
         top += _LANE
     parts += time_axis.axis(24, top + 4)
     title = "Operators, units and bus over time, in cycles"
     return drawing(top + 26, title, parts)
 
 
-def _lane(top: float) -> Markup:
+def _lane_line(top: float) -> Markup:
+    """Return the line below a lane, the strip of a drawing that shows one unit, at height `top`."""
     y = top + _LANE
     return tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis")
 
 
-def _operators(profile: Profile, time_axis: _TimeAxis) -> Iterator[Markup]:
+def _operator_boxes(profile: Profile, time_axis: _TimeAxis) -> Iterator[Markup]:
+    """Yield a box for each operator over the time in which it runs, with number and tooltip."""
     yield text(LEFT - 8, 16, "operators", "end", "ink")
     place = 0
-    for offset, timeline in _offsets(profile.timelines):
+    for offset, timeline in _with_offsets(profile.timelines):
         for window in timeline.windows:
             own = profile.operators[window.layer]
             x, end = time_axis.x(offset + window.start), time_axis.x(offset + window.end)
@@ -147,7 +151,7 @@ def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, n
     The arrays have shape (columns,).
     """
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
-    for offset, timeline in _offsets(timelines):
+    for offset, timeline in _with_offsets(timelines):
         for span in timeline.spans:
             _add(total[span.unit], time_axis, offset + span.start, offset + span.end, 1.0)
     return {unit: np.minimum(share, 1) for unit, share in total.items()}
@@ -159,7 +163,7 @@ def _rates(timelines: Sequence[Timeline], time_axis: _TimeAxis, unit: Opcode) ->
     The array has shape (columns,).
     """
     total = np.zeros(_COLUMNS)
-    for offset, timeline in _offsets(timelines):
+    for offset, timeline in _with_offsets(timelines):
         for span in timeline.spans:
             size = moved_bytes(timeline.instructions[span.index]) if span.unit is unit else 0
             if size:
@@ -182,7 +186,7 @@ def _add(total: np.ndarray, time_axis: _TimeAxis, start: int, end: int, rate: fl
     total[high] += rate * (last - high)
 
 
-def _area(shares: np.ndarray, top: float, class_: str) -> Markup:
+def _step_curve(shares: np.ndarray, top: float, class_: str) -> Markup:
     """Return a filled step curve of shares (columns,) of a lane's height."""
     width = (WIDTH - LEFT - RIGHT) / _COLUMNS
     heights = np.round(shares * _LANE, 1)
@@ -207,9 +211,9 @@ def scratchpad(profile: Profile) -> Markup:
         tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP_HEIGHT, class_="ground")
     ]
     paths: list[list[str]] = [[] for _ in CONTENTS]
-    for offset, timeline in _offsets(profile.timelines):
+    for offset, timeline in _with_offsets(profile.timelines):
         for each in holdings(timeline, config):
-            paths[each.content].append(_box(each, time_axis, offset, count))
+            paths[each.content].append(_svg_box(each, time_axis, offset, count))
     for content, boxes in enumerate(paths):
         if boxes:
             class_ = f"c{CONTENT_COLOURS[content]} held"
@@ -225,7 +229,8 @@ def scratchpad(profile: Profile) -> Markup:
     return drawing(_MAP_HEIGHT + 30, title, parts)
 
 
-def _box(holding: Holding, time_axis: _TimeAxis, offset: int, count: int) -> str:
+def _svg_box(holding: Holding, time_axis: _TimeAxis, offset: int, count: int) -> str:
+    """Return the SVG path of the rectangle for one of the scratchpad's contents."""
     x = time_axis.x(offset + holding.start)
     width = max(0.4, time_axis.x(offset + holding.last_read) - x)
     top, bottom = (6 + _MAP_HEIGHT * place / count for place in (holding.first, holding.end))

@@ -71,8 +71,8 @@ def compare_profiles(before: Mapping[str, Any], after: Mapping[str, Any]) -> Pro
     Operators are matched by the name of their output, in the order of `after`; those that only
     `before` has come last.
     """
-    one, two = (_cycles(each) for each in (before, after))
-    titles = {**_titles(before), **_titles(after)}
+    one, two = (_cycles_by_name(each) for each in (before, after))
+    titles = {**_titles_by_name(before), **_titles_by_name(after)}
     names = [*two, *(name for name in one if name not in two)]
     rows = (
         ComparedOperator(title=titles[name], before=one.get(name), after=two.get(name))
@@ -89,11 +89,13 @@ def compare_profiles(before: Mapping[str, Any], after: Mapping[str, Any]) -> Pro
     )
 
 
-def _cycles(profile: Mapping[str, Any]) -> dict[str, int]:
+def _cycles_by_name(profile: Mapping[str, Any]) -> dict[str, int]:
+    """Return the cycles of the operators that have any, by name."""
     return {each["name"]: each["cycles"] for each in profile["operators"] if each["cycles"]}
 
 
-def _titles(profile: Mapping[str, Any]) -> dict[str, str]:
+def _titles_by_name(profile: Mapping[str, Any]) -> dict[str, str]:
+    """Return the titles of operators (number, kind and short name), by name."""
     return {
         each["name"]: f"{each['number']} {each['operator']} {short_name(each['name'])}"
         for each in profile["operators"]

@@ -82,6 +82,7 @@ def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
 
 
 def _content_index(opcode: Opcode, region: int) -> int:
+    """Return the kind of a transfer's content, as an index: constant, input, or result."""
     if opcode is not Opcode.LOAD:
         return 2
     return 0 if region == Region.PROGRAM else 1
@@ -101,7 +102,7 @@ class _PieceStates:
         other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
         other |= self._start[pieces] < 0
         ended = np.flatnonzero(other) + pieces.start
-        yield from self._end_of(ended)
+        yield from self._contents_of(ended)
         self._start[ended], self._last_read[ended] = time, -1
         self._owner[ended], self._content[ended] = owner, content
 
@@ -111,10 +112,11 @@ class _PieceStates:
         np.maximum(last_read, time, out=last_read)
 
     def end(self) -> Iterator[Holding]:
-        """Yield the contents that no write has replaced."""
-        yield from self._end_of(np.arange(len(self._start)))
+        """Yield the contents that no write has replaced, at the end of a timeline."""
+        yield from self._contents_of(np.arange(len(self._start)))
 
-    def _end_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
+    def _contents_of(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
+        """Yield the contents of `pieces` that were read, with neighbouring equal pieces joined."""
         read = pieces[
             (self._last_read[pieces] > self._start[pieces]) & (self._last_read[pieces] >= 0)
         ]

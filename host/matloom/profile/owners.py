@@ -11,7 +11,7 @@ from matloom.cost.dispatch import WAIT_FIELDS
 def owners(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> tuple[int, ...]:
-    """Return, for each of `spans`, the index of the operator; -1 if unknown.
+    """Return the index of the operator that each span (a timed instruction) is part of, or -1.
 
     Only the last instruction of an operator has a timestamp. A POST or STORE belongs to the
     operator of the next timestamp in program order, an EXEC to the first POST that waits for it,
@@ -32,6 +32,7 @@ def owners(
 def _assign_by_timestamps(
     instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
 ) -> list[int]:
+    """Return the operator of each span: the one whose timestamp is the next in the program."""
     found, owner = [-1] * len(spans), -1
     for at in reversed(range(len(spans))):
         slot = instructions[spans[at].index].values.get("timestamp", 0)

@@ -55,6 +55,7 @@ def to_html(profile: Profile, comparison: ProfileComparison | None = None) -> st
 
 
 def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterator[PageSection]:
+    """Yield the sections of the page in order."""
     yield PageSection(name="summary", title="Summary", content=_summary(profile))
     yield PageSection(
         name="advice",
@@ -113,6 +114,7 @@ def _drawings(profile: Profile) -> Iterator[PageSection]:
 
 
 def _summary(profile: Profile) -> Markup:
+    """Return the key figures, the cycles by cause, and the slowest operators."""
     report, causes = profile.report, profile.causes
     total = sum(causes.values())
     slowest = sorted(profile.operators, key=lambda each: -each.cycles)[:_NAMED_OPERATORS]
@@ -136,16 +138,18 @@ def _summary(profile: Profile) -> Markup:
         tag("div", bar, class_="whole"),
         causes_legend(causes),
         tag("p", f"Slowest operators: {', '.join(names)}.") if total else None,
-        details("What the causes mean", _meanings(profile)),
+        details("What the causes mean", _meanings_of_causes(profile)),
     )
 
 
 def _share_on_engine(profile: Profile) -> str:
+    """Return the share of multiply-accumulates that run on the engine, as text."""
     program = profile.program
     return f"{program.engine_macs / program.macs:.0%}" if program.macs else "none"
 
 
-def _meanings(profile: Profile) -> Markup:
+def _meanings_of_causes(profile: Profile) -> Markup:
+    """Return a table that explains the causes, and one of the chip's counters if they were read."""
     counted = profile.report.stalls if profile.report.cycles_source == "counters" else {}
     rows = [
         (cause.title, f"{profile.causes.get(cause.name, 0):,}", cause.meaning) for cause in CAUSES

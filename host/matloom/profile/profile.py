@@ -74,7 +74,7 @@ class OperatorProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Profile of a run.
+    """Profile of a run: cost of operators, causes of cycles, bytes on the bus, advice.
 
     Members
     -------
@@ -176,8 +176,8 @@ def make_profile(
         program=program,
         report=report,
         timelines=found,
-        operators=_operators(program, report, found, causes),
-        traffic=_traffic(found),
+        operators=_operator_profiles(program, report, found, causes),
+        traffic=_bytes_by_kind(found),
         advice=lines,
         iterations=inside,
         untried=untried,
@@ -234,12 +234,13 @@ def _scale(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
     return {name: ends[at + 1] - ends[at] for at, name in enumerate(causes)}
 
 
-def _operators(
+def _operator_profiles(
     program: Program,
     report: Report,
     timelines: tuple[Timeline, ...],
     causes: dict[int, dict[str, int]],
 ) -> tuple[OperatorProfile, ...]:
+    """Return the cost of each operator, from instructions in the timelines and cycles by cause."""
     work: dict[int, Counter[str]] = {}
     for timeline in timelines:
         for span, owner in zip(timeline.spans, timeline.owners, strict=True):
@@ -275,7 +276,8 @@ def _operators(
 _UNITS = ("LOAD", "EXEC", "POST", "STORE")
 
 
-def _traffic(timelines: tuple[Timeline, ...]) -> dict[str, int]:
+def _bytes_by_kind(timelines: tuple[Timeline, ...]) -> dict[str, int]:
+    """Return the bytes on the bus by kind of content."""
     total = dict.fromkeys(("commands", "weights and parameters", "tensors read", "results"), 0)
     for timeline in timelines:
         total["commands"] += timeline.command_bytes

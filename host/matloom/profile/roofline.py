@@ -42,13 +42,14 @@ def roofline(profile: Profile) -> Markup:
     parts.append(tag("path", d=line, class_="rule"))
     most = max((each.cycles for each in profile.operators), default=1)
     for x, y, each in sorted(points, key=lambda point: -point[2].cycles):
-        parts.append(_point(scale, x, y, each, most))
+        parts.append(_operator_circle(scale, x, y, each, most))
     name, place = f"array: {peak:g} a cycle", scale.x(right) - 4
     parts.append(text(place, scale.y(peak) - 7, name, "end", "ink over"))
     return drawing(_ROOF + _FOOT + 6, "Roofline of the operators", parts)
 
 
 def _decades(low: float, high: float) -> tuple[float, float]:
+    """Return the powers of ten just below `low` and just above `high`."""
     return 10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high * 1.05))
 
 
@@ -95,9 +96,10 @@ class _LogAxes:
         )  # fmt: skip
 
 
-def _point(
+def _operator_circle(
     scale: _LogAxes, x: float, y: float, operator: OperatorProfile, most_cycles: int
 ) -> Markup:
+    """Return the circle of an operator at `x`, `y`; its area grows with the operator's cycles."""
     radius = 4 + 9 * math.sqrt(operator.cycles / most_cycles)
     share = f"{operator.rate:.1f} a cycle, {operator.utilisation:.0%} of the array"
     return tag(

@@ -49,10 +49,12 @@ def causes_legend(causes: dict[str, int]) -> Markup:
 def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
     """Return a list of the advice, folded after the first few lines, and of untried changes."""
     rest = lines[_UNFOLDED_LINES:]
-    more = tag("ol", map(_line, rest), class_="advice", start=_UNFOLDED_LINES + 1)
+    more = tag("ol", map(_advice_item, rest), class_="advice", start=_UNFOLDED_LINES + 1)
     none = "No single change that was tried saves a hundredth of the cycles."
     shown = (
-        tag("ol", map(_line, lines[:_UNFOLDED_LINES]), class_="advice") if lines else tag("p", none)
+        tag("ol", map(_advice_item, lines[:_UNFOLDED_LINES]), class_="advice")
+        if lines
+        else tag("p", none)
     )
     return join(
         shown,
@@ -62,6 +64,7 @@ def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
 
 
 def _untried_list(titles: tuple[str, ...]) -> Markup:
+    """Return a list of changes whose gain is predicted only with --thorough."""
     why = "The network must be compiled again for each of these, which "
     return join(
         tag("p", why, tag("code", "--thorough"), " does."),
@@ -69,7 +72,8 @@ def _untried_list(titles: tuple[str, ...]) -> Markup:
     )
 
 
-def _line(line: Advice) -> Markup:
+def _advice_item(line: Advice) -> Markup:
+    """Return a line of advice as a list item, with a bar of the cycles left and saved."""
     text, kind = _NEEDS[line.needs]
     how = code(line.how) if line.how.startswith("--") else line.how
     return tag(
@@ -98,13 +102,14 @@ def operator_table(profile: Profile) -> Markup:
     )
     total = max(1, profile.report.cycles)
     most = max((each.cycles for each in profile.operators), default=1) or 1
-    rows = [_operator(each, total, most) for each in profile.operators]
+    rows = [_operator_row(each, total, most) for each in profile.operators]
     kinds = ["" if each.where == "engine" else "dim" for each in profile.operators]
     made = table(columns, rows, sortable=True, kinds=kinds, caption="Operators in program order")
-    return join(causes_legend(profile.causes), made, _reasons(profile))
+    return join(causes_legend(profile.causes), made, _remarks(profile))
 
 
-def _operator(operator: OperatorProfile, total: int, most_cycles: int) -> tuple[Content, ...]:
+def _operator_row(operator: OperatorProfile, total: int, most_cycles: int) -> tuple[Content, ...]:
+    """Return the cells of an operator's row; `total` has the cycles of all operators."""
     parts = [
         (CAUSE_TITLES[name], count, CAUSE_COLOURS[name]) for name, count in operator.causes.items()
     ]
@@ -132,7 +137,8 @@ def _operator(operator: OperatorProfile, total: int, most_cycles: int) -> tuple[
     )
 
 
-def _reasons(profile: Profile) -> Markup | None:
+def _remarks(profile: Profile) -> Markup | None:
+    """Return the compiler's remarks on operators that run on the engine; None without remarks."""
     reasons = [
         (f"{each.number} {each.operator}", each.reason)
         for each in profile.operators

@@ -29,7 +29,7 @@ class OperatorWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """Times at which the instructions and operators of an engine step run.
+    """Times at which the instructions and operators of an engine step (command buffer) run.
 
     They are in cycles since the doorbell, the register write that starts the step.
 
@@ -110,6 +110,7 @@ def _timeline(
     predicted: tuple[Span, ...],
     counters: Counters | None,
 ) -> Timeline:
+    """Return the timeline of a step; predicted times are scaled to the `counters` of a run."""
     layers: dict[int, int] = {}
     for at, layer in enumerate(program.layers):
         if layer.timestamp:
@@ -178,6 +179,7 @@ def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Point
 
 
 def _shift_span(span: Span, points: _Points) -> Span:
+    """Return a span with real times instead of predicted ones."""
     return replace(
         span,
         start=_interpolate(span.start, points),

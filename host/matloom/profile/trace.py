@@ -51,25 +51,25 @@ def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> 
     bytes. Steps follow one another. A host step has no cycles, so its slice is one cycle long; that
     of a loop in the report has the cycles of all iterations.
     """
-    events: list[_Event] = list(_names(report))
+    events: list[_Event] = list(_name_events(report))
     timelines = {each.number: each for each in found}
     loops = {each.name: each for each in report.loops}
     offset = 0
     for number, step in enumerate(program.steps):
         timeline = timelines.get(number)
         if timeline is not None:
-            events += _operators(program, timeline, offset)
-            events += _instructions(program, timeline, offset)
-            events += _arrows(timeline, offset)
-            events += _counters(program, timeline, offset)
+            events += _operator_slices(program, timeline, offset)
+            events += _instruction_slices(program, timeline, offset)
+            events += _arrow_events(timeline, offset)
+            events += _counter_events(program, timeline, offset)
             offset += timeline.cycles + 1
         elif isinstance(step, HostStep):
             loop = loops.get(step.outputs[0]) if step.outputs else None
-            events.append(_host(number, step, loop, offset))
+            events.append(_host_slice(number, step, loop, offset))
             offset += loop.cycles if loop is not None else 0
     if report.link is not None:
         args = {"bytes out": report.link.sent, "bytes in": report.link.received}
-        events.append(_slice(_HOST, _LINE, "line", 0, offset, args))
+        events.append(_slice_event(_HOST, _LINE, "line", 0, offset, args))
     about = {
         "network": printable(program.name),
         "configuration": f"{program.config.digest:08x}",
@@ -82,26 +82,29 @@ def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> 
     return json.dumps(trace, separators=(",", ":")) + "\n"
 
 
-def _names(report: Report) -> Iterator[_Event]:
-    yield _name("process_name", _ENGINE, 0, f"engine ({report.device})")
+def _name_events(report: Report) -> Iterator[_Event]:
+    """Yield the events that name the processes and threads of the trace."""
+    yield _name_event("process_name", _ENGINE, 0, f"engine ({report.device})")
     for thread, name in _THREADS.items():
-        yield _name("thread_name", _ENGINE, thread, name)
+        yield _name_event("thread_name", _ENGINE, thread, name)
         order = {"ph": "M", "name": "thread_sort_index", "pid": _ENGINE, "tid": thread}
         yield {**order, "args": {"sort_index": thread}}
-    yield _name("process_name", _HOST, 0, "host")
-    yield _name("thread_name", _HOST, _STEPS, "steps")
+    yield _name_event("process_name", _HOST, 0, "host")
+    yield _name_event("thread_name", _HOST, _STEPS, "steps")
     if report.link is not None:
-        yield _name("thread_name", _HOST, _LINE, "line")
+        yield _name_event("thread_name", _HOST, _LINE, "line")
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> _Event:
+def _name_event(kind: str, process: int, thread: int, name: str) -> _Event:
+    """Return the event that names a process or thread."""
     args = {"name": printable(name)}
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
 
 
-def _slice(
+def _slice_event(
     process: int, thread: int, name: str, start: int, end: int, args: dict[str, Any]
 ) -> _Event:
+    """Return the event of a slice, a named box on a thread from cycle `start` to cycle `end`."""
     return {
         "ph": "X",
         "name": printable(name),
@@ -113,29 +116,34 @@ def _slice(
     }
 
 
-def _operators(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+def _operator_slices(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+    """Yield a slice for each operator; `offset` is the cycle at which the timeline begins."""
     for window in timeline.windows:
         layer = program.layers[window.layer]
         args = {"output": printable(layer.name), "macs": layer.macs}
         start, end = offset + window.start, offset + window.end
-        yield _slice(_ENGINE, _OPERATORS, layer.operator, start, end, args)
+        yield _slice_event(_ENGINE, _OPERATORS, layer.operator, start, end, args)
 
 
-def _instructions(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+def _instruction_slices(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+    """Yield a slice for each instruction; `offset` is the cycle at which the timeline begins."""
     for span, owner in zip(timeline.spans, timeline.owners, strict=True):
         instruction = timeline.instructions[span.index]
         name = program.layers[owner].operator if owner >= 0 else instruction.opcode.name
-        args = {"index": span.index, "waited for": span.cause.value, **_fields(instruction)}
+        args = {"index": span.index, "waited for": span.cause.value, **_shown_fields(instruction)}
         args["done"] = offset + span.done
-        yield _slice(_ENGINE, _UNITS[span.unit], name, offset + span.start, offset + span.end, args)
+        yield _slice_event(
+            _ENGINE, _UNITS[span.unit], name, offset + span.start, offset + span.end, args
+        )
 
 
-def _fields(instruction: Instruction) -> dict[str, int]:
+def _shown_fields(instruction: Instruction) -> dict[str, int]:
+    """Return the fields of an instruction that the trace shows, by name."""
     values = instruction.values
     return {name: values.get(name, 0) for name in _SHOWN_FIELDS[instruction.opcode]}
 
 
-def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
+def _arrow_events(timeline: Timeline, offset: int) -> Iterator[_Event]:
     """Yield an arrow to each instruction that waited, from the instruction it waited for last."""
     places = {span.index: span for span in timeline.spans}
     for span in timeline.spans:
@@ -162,7 +170,7 @@ def _last_moment(span: Span) -> int:
     return max(span.start, span.end - 1)
 
 
-def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+def _counter_events(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
     """Yield the counters: bytes per cycle on the bus by direction, and scratchpad bytes in use."""
     for unit, name in ((Opcode.LOAD, "bus, read"), (Opcode.STORE, "bus, written")):
         for span in timeline.spans:
@@ -170,20 +178,21 @@ def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Ev
             if span.unit is not unit or not size:
                 continue
             rate = round(size / max(1, span.end - span.start), 2)
-            yield _counter(name, offset + span.start, "bytes per cycle", rate)
-            yield _counter(name, offset + max(span.end, span.start + 1), "bytes per cycle", 0)
+            yield _counter_event(name, offset + span.start, "bytes per cycle", rate)
+            yield _counter_event(name, offset + max(span.end, span.start + 1), "bytes per cycle", 0)
     for time, size in occupied_bytes(timeline, program.config):
-        yield _counter("scratchpad in use", offset + time, "bytes", size)
+        yield _counter_event("scratchpad in use", offset + time, "bytes", size)
 
 
-def _counter(name: str, time: int, unit: str, value: float) -> _Event:
+def _counter_event(name: str, time: int, unit: str, value: float) -> _Event:
+    """Return an event that sets a counter, a curve of the trace, from cycle `time` on."""
     return {"ph": "C", "name": name, "pid": _ENGINE, "ts": time / _SCALE, "args": {unit: value}}
 
 
-def _host(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _Event:
+def _host_slice(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _Event:
     """Return the slice of a host step; `loop` is the report of a loop, or None."""
     args: dict[str, Any] = {"reason": printable(step.reason), "step": number}
     cycles = 1
     if loop is not None:
         args["iterations"], cycles = loop.iterations, max(1, loop.cycles)
-    return _slice(_HOST, _STEPS, step.operator, start, start + cycles, args)
+    return _slice_event(_HOST, _STEPS, step.operator, start, start + cycles, args)

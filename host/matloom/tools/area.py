@@ -84,6 +84,7 @@ class Area:
 
 
 def _features(config: Config, soft_columns: int) -> list[float]:
+    """Return the quantities of an engine to which its area is assumed to be linear, first a 1."""
     cells = config.rows * config.columns
     return [
         1,
@@ -161,11 +162,12 @@ class AreaModel:
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
 
     @staticmethod
-    def _leave_one_out(samples: list[Sample], place: int, number: int) -> float:
-        weights = _fit_coefficients([*samples[:place], *samples[place + 1 :]], number)
-        item = samples[place]
+    def _leave_one_out(samples: list[Sample], left_out: int, resource: int) -> float:
+        """Return the relative error for one sample, predicted by a model fitted to the others."""
+        weights = _fit_coefficients([*samples[:left_out], *samples[left_out + 1 :]], resource)
+        item = samples[left_out]
         predicted = float(np.dot(_features(item.config, item.soft_columns), weights))
-        return predicted / item.total[RESOURCES[number]] - 1
+        return predicted / item.total[RESOURCES[resource]] - 1
 
     def predict(self, config: Config, family: str, soft_columns: int = 0) -> Area:
         """Return the predicted area of an engine; raise UserError if no sample has this family."""

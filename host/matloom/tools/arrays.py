@@ -39,7 +39,7 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
     ValueError
         The file is missing or damaged; the message begins with `option`, which named it.
     """
-    content = _content(option, source, "give an .npz file: numpy.savez(FILE, NAME=array)")
+    content = _read_bytes(option, source, "give an .npz file: numpy.savez(FILE, NAME=array)")
     try:
         if content[:6] == _MAGIC:
             raise ValueError("it holds one array without a name")
@@ -49,7 +49,8 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
             if total > ARRAYS_LIMIT:
                 raise ValueError(f"its arrays must have at most {ARRAYS_LIMIT} bytes, not {total}")
             return {
-                member.filename.removesuffix(".npy"): _member(archive, member) for member in members
+                member.filename.removesuffix(".npy"): _member_array(archive, member)
+                for member in members
             }
     # Damaged archives and headers raise almost anything: zlib.error, NotImplementedError.
     except Exception as error:
@@ -75,7 +76,7 @@ def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
 
 def read_single(option: str, source: Path) -> Array:
     """Return the array in an .npy file; raises ValueError like `read_arrays`."""
-    content = _content(option, source, _SAVE)
+    content = _read_bytes(option, source, _SAVE)
     try:
         if len(content) > ARRAYS_LIMIT:
             raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes, not {len(content)}")
@@ -83,7 +84,7 @@ def read_single(option: str, source: Path) -> Array:
             raise ValueError("it is an archive")
         if not content:
             raise ValueError("it is empty")
-        return _array(io.BytesIO(content), "it", len(content))
+        return _array_in_stream(io.BytesIO(content), "it", len(content))
     except ValueError as error:
         raise UserError(
             f"{option} must be an .npy file, not {str(source)!r}: {error}", hint=_SAVE
@@ -134,7 +135,7 @@ def _stack_files(option: str, folder: Path) -> Array:
     return np.stack(arrays)
 
 
-def _content(option: str, source: Path, hint: str) -> bytes:
+def _read_bytes(option: str, source: Path, hint: str) -> bytes:
     """Return the bytes of a file; raise UserError if it cannot be read."""
     try:
         return source.read_bytes()
@@ -142,13 +143,13 @@ def _content(option: str, source: Path, hint: str) -> bytes:
         raise UserError(f"{option} cannot be read: {source}: {reason(error)}", hint=hint) from None
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+def _member_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     """Return the array in a member of a zip archive; raise ValueError if it is damaged."""
     with archive.open(member) as stream:
-        return _array(stream, member.filename, member.file_size)
+        return _array_in_stream(stream, member.filename, member.file_size)
 
 
-def _array(stream: IO[bytes], name: str, size: int) -> Array:
+def _array_in_stream(stream: IO[bytes], name: str, size: int) -> Array:
     """Return the array in a stream of `size` bytes; raise ValueError if the header is wrong."""
     try:
         version = np.lib.format.read_magic(stream)

@@ -87,10 +87,11 @@ class Workload:
 
 
 def _round_up(size: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` that is at least `size`."""
     return -(-size // unit) * unit
 
 
-def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
+def _network_workload(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
     """Return the workload of an MLPerf Tiny network in the model collection.
 
     `model` is its path there, and `macs` its multiply-accumulates; the target utilisation is that
@@ -100,7 +101,10 @@ def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Work
     return Workload(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
 
 
-def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8") -> Workload:
+def _product_workload(
+    rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8"
+) -> Workload:
+    """Return the workload of a matrix product (`rows`, `inner`) x (`inner`, `columns`)."""
     cube = rows == inner == columns and rows % 16 == 0
     name = f"matmul {rows}" if cube else f"matmul {rows}x{inner}x{columns}"
     if mode != "i8xi8":
@@ -115,7 +119,7 @@ def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8
 #: Tiny, closed division, and fpgaConvNet, with the same int8 networks.
 CASES = (
     Workload(name="digits"),
-    _network(
+    _network_workload(
         "ic",
         "pretrainedResnet_quant",
         12_501_632,
@@ -127,7 +131,7 @@ CASES = (
             ("fpgaConvNet, ZedBoard", "411 us"),
         ),
     ),
-    _network(
+    _network_workload(
         "kws",
         "kws_ref_model",
         2_656_768,
@@ -139,7 +143,7 @@ CASES = (
             ("fpgaConvNet, ZedBoard", "324 us"),
         ),
     ),
-    _network(
+    _network_workload(
         "vww",
         "vww_96_int8",
         7_489_664,
@@ -152,20 +156,20 @@ CASES = (
             ("ANPU, 200 MHz", "373 us"),
         ),
     ),
-    _network(
+    _network_workload(
         "ad",
         "ad01_int8",
         264_192,
         35_500,
         peers=(("GAP9, 370 MHz", "176 us"), ("Cortex-M7, 280 MHz", "1.08 ms")),
     ),
-    _network("ad, resident", "ad01_int8", 264_192, 5_500, calls=2),
-    _product(128, 128, 128, 0.90),
-    _product(256, 256, 256, 0.97),
-    _product(256, 256, 256, 0.9225, "i8xi4"),
-    _product(512, 512, 512, 0.99),
-    _product(100, 100, 100, 0.90),
-    _product(250, 130, 70, 0.90),
+    _network_workload("ad, resident", "ad01_int8", 264_192, 5_500, calls=2),
+    _product_workload(128, 128, 128, 0.90),
+    _product_workload(256, 256, 256, 0.97),
+    _product_workload(256, 256, 256, 0.9225, "i8xi4"),
+    _product_workload(512, 512, 512, 0.99),
+    _product_workload(100, 100, 100, 0.90),
+    _product_workload(250, 130, 70, 0.90),
 )
 
 
@@ -236,6 +240,7 @@ def graph_of(workload: Workload) -> Graph | None:
 
 
 def _random_inputs(program: Program) -> dict[str, np.ndarray]:
+    """Return random int8 inputs of a program, by name."""
     noise = np.random.default_rng(0)
     return {info.name: noise.integers(-128, 128, info.shape, np.int8) for info in program.inputs}
 
@@ -243,6 +248,7 @@ def _random_inputs(program: Program) -> dict[str, np.ndarray]:
 def _measure(
     workload: Workload, graph: Graph, config: Config, config_name: str, memory: Memory
 ) -> Result:
+    """Return the measurement of a workload on the simulated chip, compared with the model."""
     started = time.perf_counter()
     program = compile_network(graph, config, CompileOptions(memory=memory, tuned=False))
     compiled = time.perf_counter() - started

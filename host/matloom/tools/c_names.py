@@ -22,14 +22,14 @@ _RESERVED_SUFFIXES = ("open", "run", "memory", "t")
 def network_name(path: Path) -> str:
     """Return a C name for the network of a file: its stem, with `_` for invalid characters."""
     word = re.sub(r"[^A-Za-z0-9]+", "_", path.stem).strip("_") or "network"
-    if not word[0].isalpha() or _problem(word):
+    if not word[0].isalpha() or _broken_rule(word):
         word = f"net_{word}"
     return word
 
 
 def require_network_name(name: str) -> str:
     """Return a name if it is valid in C; otherwise raise `UserError`."""
-    problem = _problem(name)
+    problem = _broken_rule(name)
     if problem:
         raise UserError(
             f"the name of a network in C must {problem}, not {name!r}",
@@ -38,7 +38,7 @@ def require_network_name(name: str) -> str:
     return name
 
 
-def _problem(name: str) -> str:
+def _broken_rule(name: str) -> str:
     """Return the rule of C names that a name breaks, or an empty text."""
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         return "be a letter, then letters, digits and _"

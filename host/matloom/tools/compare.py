@@ -161,6 +161,7 @@ def _interpreter(graph: Graph) -> Tensors:
     state = initial_state(graph)
 
     def run(inputs: Mapping[int, Array]) -> Mapping[int, Array]:
+        """Return all tensors of the graph for one sample, and update the variables."""
         results = interpret(graph, {**state, **inputs}, keep=True)
         state.update(next_state(graph, results))
         return results

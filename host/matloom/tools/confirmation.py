@@ -50,23 +50,26 @@ class Confirmation:
 
         `make` creates the executor of the tool; `note` is called with the number of points done.
         """
-        known = self._read()
+        known = self._read_journal()
         # The smallest engines first: an interrupted run has then measured most of them.
         by_size = sorted(points, key=lambda point: point.tables)
-        texts = [each.text for each in by_size if self._key(each.text) not in known]
+        texts = [each.text for each in by_size if self._journal_key(each.text) not in known]
         done = len(points) - len(texts)
         note(done)
         with self.journal.open("a", encoding="utf-8") as journal:
             for at, found in run_as_completed(self.tool, texts, make):
-                key = self._key(texts[at])
+                key = self._journal_key(texts[at])
                 known[key] = found
                 journal.write(json.dumps({"key": key, "text": texts[at], "found": found}) + "\n")
                 journal.flush()
                 done += 1
                 note(done)
-        return [self._with_measurement(each, known[self._key(each.text)]) for each in points]
+        return [
+            self._with_measurement(each, known[self._journal_key(each.text)]) for each in points
+        ]
 
     def _with_measurement(self, point: ExploredPoint, measurement: dict[str, Any]) -> ExploredPoint:
+        """Return a point with a measurement and, after synthesis, the prediction's error added."""
         measured = {
             **point.measured,
             **{f"{self.kind} {name}": v for name, v in measurement.items()},
@@ -79,12 +82,13 @@ class Confirmation:
             }
         return replace(point, measured=measured)
 
-    def _key(self, text: str) -> str:
+    def _journal_key(self, text: str) -> str:
+        """Return the key of a configuration's measurement in the journal."""
         part = self.exploration.part
         parts = (matloom.__version__, self.kind, part.board, f"{part.clock_mhz}", text)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read_journal(self) -> dict[str, dict[str, Any]]:
         """Return the measurements in the journal, by key; damaged lines are skipped."""
         known: dict[str, dict[str, Any]] = {}
         if not self.journal.exists():

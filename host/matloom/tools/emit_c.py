@@ -67,7 +67,7 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
     part = _c_program(program, "", buffers, itertools.count())
     declarations = preprocessing_declarations(program, buffers)
     loop_programs = [each.program for each in part.loop_programs()]
-    source = _source(part, name)
+    source = _c_source(part, name)
     return source, header(program, name, buffers, linked_sources(), declarations, loop_programs)
 
 
@@ -85,9 +85,10 @@ def _c_program(
     return CProgram(program=program, name=name, buffers=buffers, loops=loops)
 
 
-def _source(part: CProgram, name: str) -> str:
+def _c_source(part: CProgram, name: str) -> str:
+    """Return the C source of a network: tables, host steps, functions to open and run it."""
     program, loop_programs = part.program, part.loop_programs()
-    steps = [_calls(each) for each in (*loop_programs, part)]
+    steps = [_c_host_steps(each) for each in (*loop_programs, part)]
     missing = [operator for each in steps for operator in each.missing]
     if missing:
         raise EmitError(
@@ -171,7 +172,8 @@ def _definitions(part: CProgram, steps: _HostSteps) -> list[str]:
     return lines
 
 
-def _calls(part: CProgram) -> _HostSteps:
+def _c_host_steps(part: CProgram) -> _HostSteps:
+    """Return the host steps of a program in C, and the operators that have no kernel."""
     program, tensors = part.program, tensors_by_name(part.program)
     numbers = {constant.name: at for at, constant in enumerate(program.constants)}
     places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
@@ -187,7 +189,7 @@ def _calls(part: CProgram) -> _HostSteps:
             continue
         if step.operator == LOOP:
             name = f"loop{'_' * bool(part.name)}{part.name}_{at}"
-            made.loops.extend(_loop(part, name, step, part.loops[at]))
+            made.loops.extend(_loop_lines(part, name, step, part.loops[at]))
             calls = [f"return matloom_loop(context, &{name});"]
         elif _in_file(step):
             calls, without = _from_file(program, step, names)
@@ -204,7 +206,7 @@ def _calls(part: CProgram) -> _HostSteps:
     return made
 
 
-def _loop(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) -> list[str]:
+def _loop_lines(part: CProgram, name: str, step: HostStep, parts: Sequence[CProgram]) -> list[str]:
     """Return the C lines that define a loop, and arrays for its constant operands."""
     tensors, lines = tensors_by_name(part.program), []
     operands: list[str] = []

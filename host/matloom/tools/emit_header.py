@@ -67,7 +67,7 @@ def header(
     preprocessing: list[str],
     loop_programs: Sequence[Program],
 ) -> str:
-    """Return the header of a network whose C names begin with `name`.
+    """Return the C header of a network, in which all names begin with `name`.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def header(
     loop_programs
         Programs of loops, whose memory is included.
     """
-    guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
+    guard, listed = f"{name.upper()}_H", "\n *   ".join(_wrapped_lines(sources))
     about = _ABOUT.format(
         network=comment(program.name), digest=program.config.digest, name=name, sources=listed
     )
@@ -96,7 +96,9 @@ def header(
         for place, info in enumerate(infos):
             roles.setdefault(buffers[info.key], []).append(f"{kind} {place}")
     ends = {buffers[info.key]: info for info in (*program.inputs, *program.outputs)}
-    parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in ends.items()]
+    parts += [
+        _tensor_declaration(" and ".join(roles[name]), info, name) for name, info in ends.items()
+    ]
     parts += preprocessing
     parts.append(_FUNCTIONS.format(name=name, NAME=name.upper()))
     return "\n\n".join(filter(None, parts)) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
@@ -107,7 +109,8 @@ def comment(text: str) -> str:
     return re.sub(r"[^ -~]|(?<=\*)/|(?<=/)\*|(?<=\?)\?|\\", "?", text)
 
 
-def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
+def _wrapped_lines(words: tuple[str, ...], width: int = 90) -> list[str]:
+    """Return words joined to lines of limited width, each after a space."""
     lines = [""]
     for word in words:
         if len(lines[-1]) + len(word) > width:
@@ -125,12 +128,12 @@ def _memory_bytes(program: Program) -> int:
     return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
 
 
-def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
+def _tensor_declaration(role: str, info: TensorInfo, buffer: str) -> str:
     """Return the declaration of a tensor's buffer, with a comment and the tensor's macros."""
     shape = " x ".join(map(str, info.shape)) or "one number"
     declared, elements = declaration(info, buffer), math.prod(info.shape)
     macros: dict[str, object] = {
-        "NAME": _string(info.name),
+        "NAME": _c_string(info.name),
         "DTYPE": f"MATLOOM_DTYPE_{info.dtype.upper()}",
         "AXES": len(info.shape),
         "SHAPE": f"{{{', '.join(map(str, info.shape)) or '1'}}}",
@@ -138,7 +141,7 @@ def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
         "BYTES": f"{elements * np.dtype(info.dtype).itemsize}u",
     }
     if info.quantised is not None:
-        macros["SCALE"] = _float(info.quantised.scale)
+        macros["SCALE"] = _c_float(info.quantised.scale)
         macros["ZERO_POINT"] = f"({info.quantised.zero_point})"
     lines = [f"/* {role.capitalize()}, {comment(info.name)}: {info.dtype}, {shape}. */"]
     lines.append(f"extern {declared};")
@@ -146,7 +149,7 @@ def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
     return "\n".join(lines)
 
 
-def _string(text: str) -> str:
+def _c_string(text: str) -> str:
     """Return a text as a C string literal in UTF-8, with escapes where necessary."""
     plain = set(range(0x20, 0x7F)) - set(b'"\\\\?')
     return (
@@ -156,7 +159,7 @@ def _string(text: str) -> str:
     )
 
 
-def _float(value: float) -> str:
+def _c_float(value: float) -> str:
     """Return a scale as a C float constant; nine digits represent a float32 exactly."""
     text = f"{value:.9g}"
     return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"

@@ -31,10 +31,10 @@ def kernel_call(graph: Graph, node: Node, places: list[str]) -> str | None:
 def describe_operator(graph: Graph, node: Node) -> str:
     """Return a phrase with the operator's name, and the dtypes of first input and first output."""
     input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
-    return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
+    return f"{_operator_name(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
 
 
-def _operator(node: Node) -> str:
+def _operator_name(node: Node) -> str:
     """Return the name of an operator; for REFERENCE nodes, the names of the model's operators."""
     opaque = node.op is Op.REFERENCE
     return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
@@ -43,27 +43,33 @@ def _operator(node: Node) -> str:
 _Arguments = tuple[str, tuple[str, ...]]
 
 
-def _dtype(tensor: Tensor) -> str:
+def _c_dtype(tensor: Tensor) -> str:
+    """Return the C constant for a tensor's dtype."""
     return f"MATLOOM_DTYPE_{tensor.dtype.upper()}"
 
 
-def _integers(tensor: Tensor) -> str:
-    return f"(struct matloom_integers){{{_dtype(tensor)}, {tensor.zero_point}}}"
+def _c_integers(tensor: Tensor) -> str:
+    """Return the C expression of a tensor's dtype and zero point."""
+    return f"(struct matloom_integers){{{_c_dtype(tensor)}, {tensor.zero_point}}}"
 
 
 def _has_one_scale(tensor: Tensor) -> bool:
+    """Return whether a tensor is quantised with one scale for all of its elements."""
     return tensor.quantisation is not None and len(tensor.quantisation.scale) == 1
 
 
-def _elements(tensor: Tensor) -> str:
+def _c_element_count(tensor: Tensor) -> str:
+    """Return the number of a tensor's elements as a C constant."""
     return f"{math.prod(tensor.shape)}u"
 
 
-def _scale(pair: tuple[int, int]) -> str:
+def _c_scale(pair: tuple[int, int]) -> str:
+    """Return the C expression of a multiplier and its shift."""
     return f"(struct matloom_scale){{{pair[0]}, {pair[1]}}}"
 
 
 def _call_softmax(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of a softmax; None unless it is of int8."""
     data = graph.tensors[node.inputs[0]]
     if data.dtype != "int8":
         return None
@@ -74,12 +80,13 @@ def _call_softmax(graph: Graph, node: Node) -> _Arguments | None:
     return f"matloom_{node.op.lower()}_int8", (
         f"{rows}u",
         f"{columns}u",
-        _scale((multiplier, shift)),
+        _c_scale((multiplier, shift)),
         str(least),
     )
 
 
 def _call_copy(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call that copies an operator's input to its output."""
     return "matloom_copy", (f"{graph.tensors[node.inputs[0]].size_bytes}u",)
 
 
@@ -92,7 +99,7 @@ def _call_lookup(graph: Graph, node: Node) -> _Arguments | None:
     if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
         return None
     table = "".join(f"\\{byte:03o}" for byte in table_of(graph, node).tolist())
-    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
+    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _c_element_count(data))
 
 
 def _call_function(graph: Graph, node: Node) -> _Arguments | None:
@@ -102,44 +109,52 @@ def _call_function(graph: Graph, node: Node) -> _Arguments | None:
         return _call_lookup(graph, node)
     multiplier, right = curve_scale(graph, node)
     tangent = "true" if node.op is Op.TANH else "false"
-    return "matloom_curve", (_elements(data), tangent, str(multiplier), str(right))
+    return "matloom_curve", (_c_element_count(data), tangent, str(multiplier), str(right))
 
 
 def _call_quantize(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of a QUANTIZE, from real numbers or integers; None for other types."""
     data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if result.dtype not in _INTEGERS or not _has_one_scale(result):
         return None
     if data.dtype == "float32":
         return "matloom_quantize", (
-            _dtype(result),
-            _elements(data),
+            _c_dtype(result),
+            _c_element_count(data),
             f"(float){result.scale.hex()}",
             str(result.zero_point),
         )
     if data.dtype not in _INTEGERS or not _has_one_scale(data):
         return None
     return "matloom_requantize", (
-        _integers(result),
-        _integers(data),
-        _elements(data),
-        _scale(rescale_multiplier(data, result)),
+        _c_integers(result),
+        _c_integers(data),
+        _c_element_count(data),
+        _c_scale(rescale_multiplier(data, result)),
     )
 
 
 def _call_dequantize(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of a DEQUANTIZE; None unless from integers with one scale."""
     data = graph.tensors[node.inputs[0]]
     if data.dtype not in _INTEGERS or not _has_one_scale(data):
         return None
     scale = data.scale.hex()
-    return "matloom_dequantize", (_dtype(data), _elements(data), scale, str(data.zero_point))
+    return "matloom_dequantize", (
+        _c_dtype(data),
+        _c_element_count(data),
+        scale,
+        str(data.zero_point),
+    )
 
 
 def _call_pick(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of an ARG_MAX or ARG_MIN."""
     data, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
     largest = "true" if node.op is Op.ARG_MAX else "false"
     outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
     return "matloom_pick", (
-        _dtype(data),
+        _c_dtype(data),
         largest,
         f"{outer}u",
         f"{data.shape[axis]}u",
@@ -148,15 +163,19 @@ def _call_pick(graph: Graph, node: Node) -> _Arguments | None:
 
 
 def _call_gather(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of a GATHER."""
     data, indices = (graph.tensors[number] for number in node.inputs)
     axis = node.attributes_as(Axis).axis
     before, after = data.shape[:axis], data.shape[axis + 1 :]
     bytes_each = math.prod(after) * np.dtype(data.dtype).itemsize
-    members = f"{math.prod(before)}u, {data.shape[axis]}u, {_elements(indices)}, {bytes_each}u"
-    return "matloom_gather", (_dtype(indices), f"(struct matloom_slices){{{members}}}")
+    members = (
+        f"{math.prod(before)}u, {data.shape[axis]}u, {_c_element_count(indices)}, {bytes_each}u"
+    )
+    return "matloom_gather", (_c_dtype(indices), f"(struct matloom_slices){{{members}}}")
 
 
 def _call_lstm_cell(graph: Graph, node: Node) -> _Arguments | None:
+    """Return the kernel call of one time step of an LSTM's cell."""
     attributes = node.attributes_as(LstmCell)
     sums, state = (graph.tensors[node.inputs[at]].shape for at in (0, 2))
     batch, cells = state

@@ -45,7 +45,7 @@ class CProgram:
 
     def places(self, infos: Iterable[TensorInfo]) -> list[CBytes]:
         """Return the buffers of tensors, in order."""
-        return [CBytes(self.buffers[info.key], _bytes(info)) for info in infos]
+        return [CBytes(self.buffers[info.key], _size_bytes(info)) for info in infos]
 
 
 def emit_loop(
@@ -91,7 +91,7 @@ class _Loop:
         self._inputs, self._outputs = inputs[counts:], outputs[bool(counts) :]
         infos = {info.key: info for info in body.program.tensors}
         sizes = {at: each.bytes for at, each in zip(self._plain, self._inputs, strict=False)}
-        sizes |= {at: _bytes(infos[key]) for at, key in variables.items()}
+        sizes |= {at: _size_bytes(infos[key]) for at, key in variables.items()}
         self._own = {at: CBytes(f"{name}_value_{at}", sizes[at]) for at in range(carried)}
         self._fields = {"body": f"&{body.name}"}
         self._copies: dict[str, list[tuple[str, CBytes]]] = {
@@ -175,5 +175,6 @@ class _Loop:
         return [*lines, f"static const struct matloom_loop {name} = {{\n{rows}}};"]
 
 
-def _bytes(info: TensorInfo) -> int:
+def _size_bytes(info: TensorInfo) -> int:
+    """Return the size of a tensor in bytes."""
     return math.prod(info.shape) * np.dtype(info.dtype).itemsize

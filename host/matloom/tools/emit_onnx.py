@@ -46,6 +46,7 @@ class _Operator:
 
     @property
     def input(self) -> CValue:
+        """The first input."""
         return self.inputs[0]
 
     def attribute(self, name: str, default: Any) -> Any:
@@ -71,7 +72,7 @@ class _Operator:
 def emit_onnx(
     content: bytes, attributes: Mapping[str, Any], places: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Return the C lines of a step, and the operators that have no kernel in C.
+    """Return the C lines of a step that runs ONNX operators, and those without a kernel in C.
 
     Parameters
     ----------
@@ -138,12 +139,14 @@ class _File:
         return _Operator(node, inputs, self._value(node.output[0]), constants)
 
     def _constant(self, name: str) -> Array:
+        """Return the array of a constant of the file."""
         from onnx import numpy_helper
 
         array: Array = numpy_helper.to_array(self._held[name])
         return array
 
     def _value(self, name: str) -> CValue:
+        """Return a value of the file as a value for C."""
         import onnx
 
         if name in self._held:
@@ -155,16 +158,18 @@ class _File:
         return self.values.value(name, shape, dtype)
 
 
-def _integers(value: CValue, zero: int) -> str:
+def _c_integers(value: CValue, zero: int) -> str:
+    """Return the C expression of a value's dtype and a zero point."""
     return f"(struct matloom_integers){{{value.kind}, {zero}}}"
 
 
 def _emit_quantize(operator: _Operator) -> str | None:
+    """Return the statement of a QuantizeLinear; None unless from float32 with one scale."""
     given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype != "float32" or made.dtype not in ("int8", "uint8") or scale is None:
         return None
     factor = f"{float(scale[0]).hex()}f"
-    integers = _integers(made, scale[1])
+    integers = _c_integers(made, scale[1])
     return call(
         "matloom_onnx_quantize",
         made.place,
@@ -176,6 +181,7 @@ def _emit_quantize(operator: _Operator) -> str | None:
 
 
 def _emit_dequantize(operator: _Operator) -> str | None:
+    """Return the statement of a DequantizeLinear; None unless to float32 with one scale."""
     given, made, scale = operator.input, operator.output, operator.scale(1)
     if given.dtype not in ("int8", "uint8", "int16") or made.dtype != "float32" or scale is None:
         return None
@@ -184,6 +190,7 @@ def _emit_dequantize(operator: _Operator) -> str | None:
 
 
 def _emit_softmax(operator: _Operator) -> str | None:
+    """Return the statement of a QLinearSoftmax over the last axis; None for other axes."""
     given, made, axis = operator.input, operator.output, operator.attribute("axis", -1)
     before, after, last = operator.scale(1), operator.scale(3), len(given.shape) - 1
     if before is None or after is None:
@@ -195,7 +202,7 @@ def _emit_softmax(operator: _Operator) -> str | None:
     rows = math.prod(given.shape[:-1])
     table = ", ".join(f"{float(each).hex()}f" for each in _powers(scale, columns))
     levels = f"{float(np.floor(np.float32(1) / made_scale)).hex()}f"
-    numbers = f"{rows}u", f"{columns}u", levels, _integers(made, zero)
+    numbers = f"{rows}u", f"{columns}u", levels, _c_integers(made, zero)
     powers = f"(const float[]){{{table}}}"
     return call("matloom_onnx_softmax", made.place, given.place, powers, *numbers)
 
@@ -208,6 +215,7 @@ def _powers(scale: np.float32, columns: int) -> Array:
 
 
 def _emit_transpose(operator: _Operator) -> str | None:
+    """Return the statement of a Transpose."""
     given, made = operator.input, operator.output
     order = operator.attribute("perm", list(reversed(range(len(given.shape)))))
     size = np.dtype(given.dtype).itemsize
@@ -231,8 +239,11 @@ def _emit_gather(operator: _Operator) -> str | None:
     return call("matloom_copy_parts", made.place, source, *numbers)
 
 
-def _reduce(operation: str) -> Callable[[_Operator], str | None]:
+def _reduction_emitter(operation: str) -> Callable[[_Operator], str | None]:
+    """Return a function that emits the statement of a reduction, such as ``MAX``."""
+
     def emit(operator: _Operator) -> str | None:
+        """Return the statement of a reduction over the operator's axes; None without kernel."""
         given, rank = operator.input, len(operator.input.shape)
         names = [*operator.node.input, ""]
         listed = operator.constants[names[1]] if names[1] else operator.attribute("axes", [])
@@ -244,7 +255,8 @@ def _reduce(operation: str) -> Callable[[_Operator], str | None]:
     return emit
 
 
-def _combine(operation: str, *, swapped: bool = False) -> Callable[[_Operator], str | None]:
+def _binary_emitter(operation: str, *, swapped: bool = False) -> Callable[[_Operator], str | None]:
+    """Return a function that emits the statement of an operation on two tensors."""
     emit = combination(operation, swapped=swapped)
     return lambda operator: emit(operator.inputs, operator.output)
 
@@ -257,9 +269,9 @@ _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
     "Not": lambda operator: negation(operator.input, operator.output),
     "QLinearSoftmax": _emit_softmax,
     "QuantizeLinear": _emit_quantize,
-    "ReduceMax": _reduce("MAXIMUM"),
-    "ReduceMin": _reduce("MINIMUM"),
-    "ReduceSum": _reduce("ADD"),
+    "ReduceMax": _reduction_emitter("MAXIMUM"),
+    "ReduceMin": _reduction_emitter("MINIMUM"),
+    "ReduceSum": _reduction_emitter("ADD"),
     "Transpose": _emit_transpose,
     **dict.fromkeys(
         ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"),
@@ -268,21 +280,21 @@ _KERNELS: dict[str, Callable[[_Operator], str | None]] = {
 }
 #: Emitters for operators of several tensors.
 _OF_SEVERAL: dict[str, Callable[[_Operator], str | None]] = {
-    "Add": _combine("ADD"),
-    "And": _combine("MINIMUM"),
+    "Add": _binary_emitter("ADD"),
+    "And": _binary_emitter("MINIMUM"),
     "Concat": lambda operator: concatenation(
         operator.inputs, operator.output, operator.attribute("axis", 0) % len(operator.output.shape)
     ),
-    "Equal": _combine("EQUAL"),
-    "Greater": _combine("LESS", swapped=True),
-    "GreaterOrEqual": _combine("LESS_EQUAL", swapped=True),
-    "Less": _combine("LESS"),
-    "LessOrEqual": _combine("LESS_EQUAL"),
-    "Max": _combine("MAXIMUM"),
-    "Min": _combine("MINIMUM"),
-    "Mul": _combine("MULTIPLY"),
-    "Or": _combine("MAXIMUM"),
-    "Sub": _combine("SUBTRACT"),
+    "Equal": _binary_emitter("EQUAL"),
+    "Greater": _binary_emitter("LESS", swapped=True),
+    "GreaterOrEqual": _binary_emitter("LESS_EQUAL", swapped=True),
+    "Less": _binary_emitter("LESS"),
+    "LessOrEqual": _binary_emitter("LESS_EQUAL"),
+    "Max": _binary_emitter("MAXIMUM"),
+    "Min": _binary_emitter("MINIMUM"),
+    "Mul": _binary_emitter("MULTIPLY"),
+    "Or": _binary_emitter("MAXIMUM"),
+    "Sub": _binary_emitter("SUBTRACT"),
     "Where": lambda operator: selection(operator.inputs, operator.output),
-    "Xor": _combine("NOT_EQUAL"),
+    "Xor": _binary_emitter("NOT_EQUAL"),
 }

@@ -67,6 +67,7 @@ def preprocessing_source(program: Program, buffers: dict[str, str]) -> list[str]
 
 
 def _function_head(buffer: str, stage: Preprocessing) -> str:
+    """Return the head of the C function that turns raw data into an input."""
     image = "const uint8_t* pixels, uint32_t depth"
     return f"void {buffer}_from({image if isinstance(stage, Image) else 'const int16_t* samples'})"
 
@@ -116,10 +117,12 @@ def _structure(kind: str, buffer: str, **fields: Any) -> list[str]:
 
 
 def _c_flag(value: bool) -> str:
+    """Return a truth value as in C."""
     return "true" if value else "false"
 
 
 def _emit_image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
+    """Return the C tables, and the statements, that turn a picture into an input."""
     assert stage.source is not None
     top, left, height, width = stage.box(*stage.source)
     rows = [(top + at, w) for at, w in taps(stage.resize, height, stage.size[0])]
@@ -151,6 +154,7 @@ def _emit_image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
 
 
 def _emit_mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
+    """Return the C tables, and the statements, that turn sound into mel bands in floating point."""
     cosines, sines = float_twiddles(stage.points)
     bands, dct, limits = stage.bands(), stage.cosines(), stage.floor_and_offset
     tables = {"hann": stage.hann(), "cosines": cosines, "sines": sines}
@@ -181,6 +185,7 @@ def _emit_mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
 
 
 def _emit_micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
+    """Return the C tables, and the statements, that turn sound into features in fixed point."""
     factors, halves = (np.stack(part, axis=1) for part in _twiddles(stage.points))
     bands, (even, odd, least) = stage.bands(), stage.smoothing
     tables = {"hann": stage.hann(), "order": sample_order(stage.points // 2).astype(np.uint16)}
@@ -216,10 +221,12 @@ def _emit_micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
 
 
 def _twiddles(points: int) -> tuple[Any, Any]:
+    """Return the factors of the Fourier transform of half the points, and of its last step."""
     return twiddles(points // 2), half_twiddles(points)
 
 
 def _emit_micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
+    """Return the statements that compute the features and scale them to real numbers."""
     count, scale = math.prod(stage.shape), float(np.float32(stage.scale)).hex()
     return [
         f"matloom_micro_frontend({buffer}_features, samples, {buffer}_transform, {buffer}_energy,",

@@ -26,7 +26,7 @@ _DTYPES = {getattr(tflite.TensorType, name.upper()): name for name in (*C_TYPES,
 def emit_tflite(
     content: bytes, attributes: Mapping[str, Any], places: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[str]]:
-    """Return the C lines of a step, and the operators that have no kernel in C.
+    """Return the C lines of a step that runs LiteRT operators, and those without a kernel in C.
 
     Parameters are as for `emit_onnx`; `operators` in the attributes are the operators' names.
     """

@@ -48,7 +48,7 @@ class CValue(NamedTuple):
 
 @dataclass
 class CValues:
-    """Values of a step, by any key.
+    """C values of the tensors of a host step, by any key.
 
     Members
     -------
@@ -64,7 +64,7 @@ class CValues:
     def value(
         self, key: Hashable, shape: tuple[int, ...], dtype: str, data: Array | None = None
     ) -> CValue:
-        """Return the value of a key.
+        """Return the C value of the tensor `key`; the first call declares its buffer or constant.
 
         If it has no place yet, declare a buffer for it, or a constant that holds `data`.
         """
@@ -92,7 +92,7 @@ def constant_array(name: str, data: Array) -> str:
 
 
 def call(function: str, *arguments: object) -> str:
-    """Return a statement that calls a function."""
+    """Return a C statement that calls a function."""
     return f"{function}({', '.join(map(str, arguments))});"
 
 
@@ -111,6 +111,7 @@ def combination(
     """
 
     def emit(sources: Sequence[CValue], target: CValue) -> str | None:
+        """Return the statement of the operation; None for types or shapes without a kernel."""
         if any(each.dtype not in _INTEGERS for each in (*sources, target)):
             return None
         one, other, *more = sources

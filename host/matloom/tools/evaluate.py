@@ -71,12 +71,12 @@ def evaluate(
     """
     metric_rank(metric)
     with load(model, device, **options) as session:
-        info = _output(session.program, output)
+        info = _output_to_evaluate(session.program, output)
         samples = network_samples(session.program.inputs, inputs)
-        expected = _labels(np.asarray(labels), metric, info, len(samples))
+        expected = _fitting_labels(np.asarray(labels), metric, info, len(samples))
         wanted = len(samples) if first is None else min(first, len(samples))
         started = time.perf_counter()
-        results, reports = _run(session, samples, info, wanted, progress)
+        results, reports = _run_samples(session, samples, info, wanted, progress)
         seconds = time.perf_counter() - started
     expected = expected[: len(expected) // len(samples) * wanted]
     evaluation = _evaluation(metric, results.reshape(len(expected), -1), expected, reports)
@@ -104,12 +104,12 @@ def _evaluation(metric: str, results: Array, expected: Array, reports: list[Repo
         cycles_source=last.cycles_source,
         computed_by=last.computed_by,
         equality=last.equality,
-        classes=() if pairs is None else _classes(pairs),
+        classes=() if pairs is None else _class_results(pairs),
         confusion=() if pairs is None else tuple(map(tuple, pairs.tolist())),
     )
 
 
-def _run(
+def _run_samples(
     session: Session,
     samples: Samples,
     info: TensorInfo,
@@ -130,7 +130,7 @@ def _run(
     return dequantise(info, np.stack(results)), reports
 
 
-def _output(program: Program, name: str | None) -> TensorInfo:
+def _output_to_evaluate(program: Program, name: str | None) -> TensorInfo:
     """Return the output to evaluate: the named one, or the only one.
 
     Raises
@@ -159,7 +159,7 @@ def _class_count(info: TensorInfo) -> int:
     return info.shape[-1] if info.shape else 1
 
 
-def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array:
+def _fitting_labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array:
     """Return labels as `compute_score` needs them; raise UserError if they do not fit.
 
     They are int64 classes (rows,), or float64 numbers (rows, elements) for error metrics.
@@ -222,7 +222,8 @@ def _require_known_classes(classes: Array, metric: str, elements: int) -> Array:
     return classes
 
 
-def _classes(pairs: Array) -> tuple[ClassResult, ...]:
+def _class_results(pairs: Array) -> tuple[ClassResult, ...]:
+    """Return the counts for each class from the confusion matrix (classes, classes)."""
     return tuple(
         ClassResult(
             label=label,

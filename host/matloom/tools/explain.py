@@ -29,18 +29,18 @@ def explain(program: Program) -> list[Table | str]:
         ("MACs", "bytes", "cycles", _RATE),
         spare=(_RATE, "bytes", "MACs", "where"),
     )
-    for row in _rows(program):
+    for row in _operator_rows(program):
         table.add_row(*row)
-    return [table, *_reasons(program), *_missing_features(program), *_totals(program)]
+    return [table, *_reason_lines(program), *_missing_features(program), *_total_lines(program)]
 
 
-def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
+def _operator_rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
     """Yield a table row for each operator; rows of a loop's body follow the row of the loop.
 
     Of operators that an interpreter runs together, the first has the bytes of all.
     """
     shared = program.shared_timestamps
-    iterations = dict(_bodies(program))
+    iterations = dict(_loop_bodies(program))
     together = ""
     for layer in program.layers:
         is_first, together = layer.name != together, layer.name
@@ -53,14 +53,14 @@ def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
             f"{layer.where} {layer.mode}".rstrip(),
             macs_cell(layer.operator, layer.macs),
             f"{layer.tensor_bytes:,}" if is_first else "",
-            _cycles(program, layer) if on_engine else "",
+            _cycles_cell(program, layer) if on_engine else "",
             f"{rate:.1f}" if on_engine and macs and layer.timestamp not in shared else "",
         )
         if layer.name in iterations:
-            yield from _rows(iterations[layer.name], f"{indent}  ")
+            yield from _operator_rows(iterations[layer.name], f"{indent}  ")
 
 
-def _cycles(program: Program, layer: LayerInfo) -> str:
+def _cycles_cell(program: Program, layer: LayerInfo) -> str:
     """Return the table cell of an operator's predicted cycles.
 
     Of operators that share a timestamp, one has the cycles of all.
@@ -84,7 +84,7 @@ def _macs_phrase(program: Program) -> str:
     return f"{program.macs:,} MACs, {share:.1%} of them on the engine"
 
 
-def _reasons(program: Program) -> list[str]:
+def _reason_lines(program: Program) -> list[str]:
     """Return a line for each reason why operators do not run on the engine, with their outputs.
 
     Reasons that differ only in the operator's name are one line.
@@ -94,10 +94,10 @@ def _reasons(program: Program) -> list[str]:
         if layer.reason:
             rest = layer.reason.removeprefix(f"{layer.operator} ")
             layers.setdefault((layer.where, rest), []).append(layer)
-    return [_reason(group) for group in layers.values()]
+    return [_reason_line(group) for group in layers.values()]
 
 
-def _reason(layers: list[LayerInfo]) -> str:
+def _reason_line(layers: list[LayerInfo]) -> str:
     """Return a line with the reason that these layers share, and the layers' names."""
     names = ", ".join(dict.fromkeys(short_name(layer.name) for layer in layers))
     line = f"{layers[0].where}: {layers[0].reason} ({names})"
@@ -138,7 +138,8 @@ def _slides_at_stride_2(program: Program) -> bool:
     )
 
 
-def _totals(program: Program) -> list[str]:
+def _total_lines(program: Program) -> list[str]:
+    """Return lines on the whole program: operators, cycles, bytes, memory, state, and advice."""
     engine = [layer for layer in program.layers if layer.where == "engine"]
     steps = sum(isinstance(step, EngineStep) for step in program.steps)
     sizes = ", ".join(f"{region.name} {size:,}" for region, size in program.region_bytes.items())
@@ -192,7 +193,7 @@ def _fusions(program: Program) -> Iterator[str]:
 
 def _iterations(program: Program) -> Iterator[str]:
     """Yield a sentence for each loop on the cycles of one iteration; totals do not include them."""
-    for name, body in _bodies(program):
+    for name, body in _loop_bodies(program):
         again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
         yield (
             f"each iteration of {short_name(name)} takes {body.predicted_cycles:,} cycles more "
@@ -200,7 +201,7 @@ def _iterations(program: Program) -> Iterator[str]:
         )
 
 
-def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
+def _loop_bodies(program: Program) -> Iterator[tuple[str, Program]]:
     """Yield the name of each loop's operator (its first output), and the program of its body."""
     for number, (body, *_) in program.loops.items():
         step = program.steps[number]
@@ -232,7 +233,7 @@ def _advice(program: Program) -> str:
     host = [layer for layer in program.layers if layer.where == "host"]
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
-        return f"{_name(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
+        return f"{_name_and_operator(largest)}, {largest.macs:,} MACs on the host: {largest.reason}"
     engine = [layer for layer in program.layers if layer.where == "engine"]
     if not engine:
         return "operators in int8, which the engine could run"
@@ -241,9 +242,9 @@ def _advice(program: Program) -> str:
         key=lambda item: item[0],
     )
     share = lost / max(program.predicted_cycles, 1)
-    name = _name(group[0])
+    name = _name_and_operator(group[0])
     if len(group) > 1:
-        name = f"the {len(group)} operators from {name} to {_name(group[-1])}"
+        name = f"the {len(group)} operators from {name} to {_name_and_operator(group[-1])}"
     text = f"{name}, {lost:,} cycles ({share:.0%}) beyond full use of the array"
     machine = Machine(config=program.config, memory=program.memory)
     transfer = int(machine.transfer_cycles(sum(layer.tensor_bytes for layer in group)))
@@ -267,5 +268,6 @@ def _lost_cycles(program: Program, group: list[LayerInfo]) -> int:
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 
-def _name(layer: LayerInfo) -> str:
+def _name_and_operator(layer: LayerInfo) -> str:
+    """Return a layer's short name, with its operator."""
     return f"{short_name(layer.name)} ({layer.operator})"

@@ -46,10 +46,11 @@ def engine_space() -> list[tuple[int, ...]]:
     """
     choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
     whole = itertools.product(*(range(len(each)) for each in choices))
-    return [at for at in whole if _ratio(at) <= _MAX_ASPECT]
+    return [at for at in whole if _aspect_ratio(at) <= _MAX_ASPECT]
 
 
-def _ratio(engine: tuple[int, ...]) -> float:
+def _aspect_ratio(engine: tuple[int, ...]) -> float:
+    """Return the longer side of an engine's array divided by the shorter one."""
     rows, columns = _SIDES[engine[0]], _SIDES[engine[1]]
     return max(rows, columns) / min(rows, columns)
 
@@ -80,8 +81,7 @@ class ExploredPoint:
     why:
         Reason why a network cannot run, or empty.
     measured:
-        Results of synthesis and routing, by name. After synthesis, they include the LUTs (`tables`)
-        of the whole board, and the relative `error` of their prediction.
+        Results of synthesis and routing, by name; `error` is the relative error of predicted LUTs.
     """
 
     text: str
@@ -151,8 +151,7 @@ class Exploration:
     memory:
         Name of the board's memory; None for the default.
     journal:
-        File to which a line is appended for each engine compiled. Its engines are not compiled
-        again.
+        File with a line for each compiled engine, which is not compiled again.
     """
 
     part: Part
@@ -163,7 +162,7 @@ class Exploration:
 
     def __post_init__(self) -> None:
         self.engine_search = EngineSearch(part=self.part)
-        self._known = dict(self._read())
+        self._known = dict(self._read_journal())
         self._all = engine_space()
         random.Random(self.seed).shuffle(self._all)
         self._fitted: dict[tuple[int, ...], FittedEngine | None] = {}
@@ -179,10 +178,7 @@ class Exploration:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _sources(self) -> dict[str, str | bytes]:
-        """Return the content of each network, as workers on other machines do not have the files.
-
-        A network that is not a file is represented by its name.
-        """
+        """Return the content of each network's file, for workers without it, or its name."""
         paths = {network: Path(network) for network in self.networks}
         return {
             network: path.read_bytes() if path.is_file() else network
@@ -213,7 +209,7 @@ class Exploration:
             batch += itertools.islice(more, size - len(batch))
             if not batch:
                 break
-            points |= self._compile(batch, make)
+            points |= self._compile_batch(batch, make)
             note(len(points))
         return list(points.values())
 
@@ -241,9 +237,10 @@ class Exploration:
         fitted = self._fitted[engine]
         return fitted is not None and all(use.beyond <= 0 for use in fitted.uses.values())
 
-    def _compile(
+    def _compile_batch(
         self, batch: list[tuple[int, ...]], make: Callable[[], Executor]
     ) -> dict[tuple[int, ...], ExploredPoint]:
+        """Return points of these engines; compile the networks unless the journal has them."""
         texts = [text_of(at) for at in batch]
         missing = [text for text in texts if text not in self._known]
         task = partial(cycles_of, networks=self._sources(), memory=self.memory)
@@ -257,6 +254,7 @@ class Exploration:
         return {at: self._point(at, text) for at, text in zip(batch, texts, strict=True)}
 
     def _point(self, at: tuple[int, ...], text: str) -> ExploredPoint:
+        """Return the point of a compiled engine, given as indices and as text."""
         engine = self._fitted[at]
         assert engine is not None
         cycles, why = self._known[text]
@@ -268,7 +266,7 @@ class Exploration:
             why=why,
         )
 
-    def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
+    def _read_journal(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
         """Yield (configuration, (cycles, reason)) of the journal's valid lines with this digest."""
         if not self.journal.exists():
             return
@@ -289,11 +287,12 @@ class Exploration:
             "device": self.part.device,
             "networks": list(self.networks),
             "seed": self.seed,
-            "front": [_as_dict(each) for each in front_of(points)],
-            "points": [_as_dict(each) for each in points],
+            "front": [_point_as_dict(each) for each in front_of(points)],
+            "points": [_point_as_dict(each) for each in points],
         }
 
 
-def _as_dict(point: ExploredPoint) -> dict[str, Any]:
+def _point_as_dict(point: ExploredPoint) -> dict[str, Any]:
+    """Return a point as a dictionary of JSON types."""
     time = point.milliseconds
     return {**asdict(point), "milliseconds": round(time, 4) if math.isfinite(time) else None}

@@ -29,7 +29,7 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
         title=f"Engines for {part.board}",
         subtitle=f"{part.device}; one call each of {', '.join(names)}.",
         sections=(
-            PageSection(name="front", title="Front", content=join(summary, _table(best))),
+            PageSection(name="front", title="Front", content=join(summary, _engine_table(best))),
             PageSection(
                 name="points",
                 title="All engines",
@@ -42,7 +42,8 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
     ).to_html()
 
 
-def _table(best: Sequence[ExploredPoint]) -> Markup:
+def _engine_table(best: Sequence[ExploredPoint]) -> Markup:
+    """Return a table of the best engines: time, configuration, clock, resources, measurements."""
     confirmed = any(each.measured for each in best)
     columns = (
         Column(title="ms", numeric=True),
@@ -77,6 +78,7 @@ def measurement_text(point: ExploredPoint) -> str:
 
 
 def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> Markup:
+    """Return a drawing of all engines by time and LUTs, with the best ones highlighted."""
     able = [each for each in points if math.isfinite(each.milliseconds)]
     if not able:
         return tag("p", "No engine can run the networks.")
@@ -84,7 +86,8 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
     low, high = min(times) - 0.05, max(times) + 0.05
     most = _PARTS * _round_up(max(each.tables for each in able) * 1.05 / _PARTS)
 
-    def place(point: ExploredPoint) -> tuple[float, float]:
+    def position(point: ExploredPoint) -> tuple[float, float]:
+        """Return the position of an engine in the drawing, x and y."""
         share = (math.log10(point.milliseconds) - low) / (high - low)
         x = _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
         return x, 6 + (_HEIGHT - _FOOT) * (1 - point.tables / most)
@@ -92,7 +95,7 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
     chosen = {each.text for each in best}
     circles = []
     for each in sorted(able, key=lambda one: one.text in chosen):
-        x, y = place(each)
+        x, y = position(each)
         on = each.text in chosen
         circles.append(
             tag(
@@ -111,6 +114,7 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
 
 
 def _axes(low: float, high: float, most: float) -> Iterator[Markup]:
+    """Yield lines and labels of a logarithmic time axis and a linear axis of LUTs."""
     bottom = 6 + _HEIGHT - _FOOT
     for part in range(_PARTS + 1):
         time = 10 ** (low + (high - low) * part / _PARTS)

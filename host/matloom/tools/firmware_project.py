@@ -37,6 +37,7 @@ def project_files() -> dict[str, str]:
 
 
 def _zephyr_build() -> tuple[str, ...]:
+    """Return the paths of the build files for Zephyr."""
     return ("zephyr/CMakeLists.txt", "zephyr/module.yml")
 
 

@@ -152,7 +152,7 @@ class EngineSearch:
         part = self.part
         soft = columns_in_tables(config, part.capacity["multipliers"])
         soft = soft if part.soft_multiplier else 0
-        area, added = self.model.predict(config, part.family, soft), self._board()
+        area, added = self.model.predict(config, part.family, soft), self._uses_besides_engine()
         needs = {
             "tables": self.whole_board(area.tables),
             "flip-flops": area.flip_flops + added["FF"],
@@ -174,7 +174,7 @@ class EngineSearch:
             uses=uses,
             soft_columns=soft,
             asked_mhz=part.clock_mhz,
-            mhz=self._clock(needs["tables"]),
+            mhz=self._expected_clock(needs["tables"]),
             routed=max(
                 (each["tables"] for each in self.placed["clocks"] if each["device"] == part.device),
                 default=0,
@@ -186,9 +186,9 @@ class EngineSearch:
 
         `tables` is the number of LUTs of its engine after synthesis.
         """
-        return float(tables * self.placed["packing"] + self._board()["LUT4"])
+        return float(tables * self.placed["packing"] + self._uses_besides_engine()["LUT4"])
 
-    def _board(self) -> dict[str, int]:
+    def _uses_besides_engine(self) -> dict[str, int]:
         """Return the resources that a board needs besides the engine, by name as in reports.
 
         They are those of a board that was built with the same kind of memory, or else of any board.
@@ -196,7 +196,7 @@ class EngineSearch:
         boards: dict[str, dict[str, int]] = self.placed["boards"]
         return boards.get(self.part.memory_kind) or next(iter(boards.values()))
 
-    def _clock(self, tables: float) -> float | None:
+    def _expected_clock(self, tables: float) -> float | None:
         """Return the expected clock in MHz of a board with this number of LUTs.
 
         It is scaled from the routed design of the nearest size; None if the family has none.

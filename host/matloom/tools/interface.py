@@ -61,7 +61,9 @@ def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]
     steps = [step for step in program.steps if isinstance(step, HostStep)]
     opaque = any(step.operator in (Op.REFERENCE, LOOP) for step in steps)
     tensors = tensors_by_name(program)
-    indices = index_lengths((step.inputs, step.outputs, _length(step, tensors)) for step in steps)
+    indices = index_lengths(
+        (step.inputs, step.outputs, _gathered_length(step, tensors)) for step in steps
+    )
     return {
         info.name: stages[info.name].random(generator)
         if info.name in stages
@@ -72,7 +74,7 @@ def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]
     }
 
 
-def _length(step: HostStep, tensors: Mapping[str, Tensor]) -> int | None:
+def _gathered_length(step: HostStep, tensors: Mapping[str, Tensor]) -> int | None:
     """Return the length of the axis that a GATHER selects from; None for other operators."""
     if step.operator != Op.GATHER:
         return None

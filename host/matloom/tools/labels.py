@@ -86,6 +86,7 @@ def _column_index(path: Path, column: str, headings: list[str]) -> int:
 
 
 def _number(cell: str) -> int | float | None:
+    """Return a cell as a number; None if it is not one."""
     for kind in (int, float):
         try:
             return kind(cell)

@@ -69,10 +69,10 @@ def compute_score(metric: str, outputs: Array, labels: Array) -> Score:
             metric=metric, value=hits / len(labels), low=low, high=high, method="Wilson score"
         )
     if metric == "auc":
-        return _area(outputs, labels)
+        return _area_under_curve(outputs, labels)
     errors = outputs - labels
     by_sample = (np.square(errors) if metric == "mse" else np.abs(errors)).mean(axis=1)
-    return _mean(metric, by_sample)
+    return _mean_score(metric, by_sample)
 
 
 def ranks(outputs: Array, labels: Array) -> Array:
@@ -100,7 +100,7 @@ def wilson(hits: int, samples: int) -> tuple[float, float]:
     return middle - spread if hits else 0.0, middle + spread if hits < samples else 1.0
 
 
-def _area(outputs: Array, labels: Array) -> Score:
+def _area_under_curve(outputs: Array, labels: Array) -> Score:
     """Return the area under the ROC curve, with its interval by Hanley and McNeil (1982)."""
     scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == _BOTH_CLASSES else 0.0)
     _values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
@@ -127,7 +127,7 @@ def hanley_mcneil(area: float, positive: int, negative: int) -> float:
     return math.sqrt(max(0.0, variance) / (positive * negative))
 
 
-def _mean(metric: str, by_sample: Array) -> Score:
+def _mean_score(metric: str, by_sample: Array) -> Score:
     """Return the mean over samples, with an interval if there is more than one sample."""
     value = float(by_sample.mean())
     if len(by_sample) == 1:

@@ -58,6 +58,7 @@ class Agreement:
 
 
 def _decibels(layer: OperatorErrors) -> float:
+    """Return the signal-to-noise ratio of a layer, which must have one."""
     assert layer.sqnr_db is not None
     return layer.sqnr_db
 
@@ -100,7 +101,7 @@ def compare_with_parent(
     }
     states = initial_state(graph), initial_state(other)
     done = 0
-    for ours, theirs in _inputs(graph, other, inputs, samples, seed):
+    for ours, theirs in _inputs_of_both(graph, other, inputs, samples, seed):
         done += 1
         found = interpret(graph, {**states[0], **ours}, keep=True)
         wanted = interpret(other, {**states[1], **theirs}, keep=True)
@@ -144,7 +145,7 @@ def _matching_tensors(pairing: Pairing) -> dict[int, Counterpart]:
     return pairs
 
 
-def _inputs(
+def _inputs_of_both(
     graph: Graph, other: Graph, inputs: Mapping[str, Array] | None, samples: int, seed: int
 ) -> Iterator[tuple[dict[int, Array], dict[int, Array]]]:
     """Yield the inputs of each sample for both networks, by tensor number."""

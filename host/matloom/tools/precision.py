@@ -169,7 +169,7 @@ def precision_report(
     if inputs is None:
         return PrecisionReport(
             network=graph.name,
-            layers=tuple(_layers(graph, precision, before, after)),
+            layers=tuple(_layer_changes(graph, precision, before, after)),
             cycles_before=before.predicted_cycles,
             cycles_after=after.predicted_cycles,
         )
@@ -180,17 +180,19 @@ def precision_report(
         for number, mode in choose_modes(graph, precision).items():
             name = graph.tensors[number].name
             single = compile(graph, config, precision={name: mode})
-            alone[name] = _change(first, plain[first], _outputs(single, inputs, device)[first])
+            alone[name] = _output_change(
+                first, plain[first], _outputs(single, inputs, device)[first]
+            )
     return PrecisionReport(
         network=graph.name,
         layers=tuple(
             dataclasses.replace(layer, alone=alone.get(layer.name))
-            for layer in _layers(graph, precision, before, after)
+            for layer in _layer_changes(graph, precision, before, after)
         ),
         cycles_before=before.predicted_cycles,
         cycles_after=after.predicted_cycles,
         samples=len(plain[first]) // (before.outputs[0].shape or (1,))[0],
-        outputs=tuple(_change(name, plain[name], changed[name]) for name in plain),
+        outputs=tuple(_output_change(name, plain[name], changed[name]) for name in plain),
         accuracy_before=_accuracy(plain[first], labels),
         accuracy_after=_accuracy(changed[first], labels),
     )
@@ -210,7 +212,8 @@ def _outputs(program: Program, inputs: Inputs, device: str) -> dict[str, Array]:
     return real
 
 
-def _change(name: str, plain: Array, changed: Array) -> OutputChange:
+def _output_change(name: str, plain: Array, changed: Array) -> OutputChange:
+    """Return the change of an output between two precisions, given its values with each."""
     deviation = np.abs(changed - plain)
     return OutputChange(
         name=name,
@@ -238,7 +241,7 @@ def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
     return float((results == wanted).mean())
 
 
-def _layers(
+def _layer_changes(
     graph: Graph, precision: Precision, before: Program, after: Program
 ) -> Iterator[LayerChange]:
     """Yield the change of each convolution and dense layer."""
@@ -247,7 +250,7 @@ def _layers(
     for node in graph.nodes:
         if node.op not in (Op.CONV_2D, Op.FULLY_CONNECTED):
             continue
-        was, now = (_layer(program, graph, node.output) for program in (before, after))
+        was, now = (_layer_of_tensor(program, graph, node.output) for program in (before, after))
         sqnr_db = None
         # A layer whose mode the engine cannot run stays unchanged.
         if modes.get(node.output) == now.mode:
@@ -263,7 +266,7 @@ def _layers(
         )
 
 
-def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
+def _layer_of_tensor(program: Program, graph: Graph, number: int) -> LayerInfo:
     """Return the layer of a program that computes tensor `number`.
 
     A program appends the tensor number to names that are not unique.

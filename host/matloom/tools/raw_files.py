@@ -61,10 +61,15 @@ def read_raw(option: str, source: Path) -> RawFile:
         )
     if suffix == ".npy":
         return RawFile(array=read_single(option, source))
-    return _sound(option, source) if suffix == ".wav" else RawFile(array=_picture(option, source))
+    return (
+        _read_sound(option, source)
+        if suffix == ".wav"
+        else RawFile(array=_read_picture(option, source))
+    )
 
 
-def _sound(option: str, source: Path) -> RawFile:
+def _read_sound(option: str, source: Path) -> RawFile:
+    """Return the samples of a .wav file of one channel and 16 bits."""
     try:
         with wave.open(str(source)) as stream:
             kind = stream.getnchannels(), stream.getsampwidth()
@@ -82,7 +87,8 @@ def _sound(option: str, source: Path) -> RawFile:
     return RawFile(array=np.frombuffer(data, "<i2"), rate=rate)
 
 
-def _picture(option: str, source: Path) -> Array:
+def _read_picture(option: str, source: Path) -> Array:
+    """Return the pixels of a picture file, uint8 (height, width, 3)."""
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError:

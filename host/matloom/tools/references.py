@@ -47,17 +47,18 @@ class MicroReference:
                 f"TensorFlow Lite Micro refused {graph.name}: {error}",
                 hint=f"LiteRT takes more networks; run: {install_command('ai-edge-litert')}",
             ) from None
-        self.graph, self.numbers = graph, _numbers_in_file(content, graph)
+        self.graph, self.numbers = graph, _file_numbers(content, graph)
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """Return the output of every operator for one sample."""
         for at, number in enumerate(self.graph.inputs):
             self.interpreter.set_input(inputs[number], at)
-        with _failures(self.name):
+        with _failures_as_user_errors(self.name):
             self.interpreter.invoke()
         return {number: self._tensor(number) for number in self.numbers}
 
     def _tensor(self, number: int) -> Array:
+        """Return the value of a computed tensor after a run."""
         data = self.interpreter.GetTensor(self.numbers[number], 0)["tensor_data"]
         return np.array(data).reshape(self.graph.tensors[number].shape)
 
@@ -85,14 +86,14 @@ class LiteReference:
                 f"LiteRT refused {graph.name}: {error}",
                 hint="matloom explain NET says what each operator runs on here",
             ) from None
-        self.graph, self.numbers = graph, _numbers_in_file(content, graph)
+        self.graph, self.numbers = graph, _file_numbers(content, graph)
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """Return the output of every operator for one sample."""
         details = self.interpreter.get_input_details()
         for detail, number in zip(details, self.graph.inputs, strict=True):
             self.interpreter.set_tensor(detail["index"], inputs[number])
-        with _failures(self.name):
+        with _failures_as_user_errors(self.name):
             self.interpreter.invoke()
         shapes = {number: self.graph.tensors[number].shape for number in self.numbers}
         return {
@@ -135,8 +136,8 @@ class OnnxReference:
         To read inner values, they are made outputs of the network, for which ONNX Runtime may
         optimise it differently. If that changes the actual outputs, inner values are left out.
         """
-        found = self._values(self.session, inputs)
-        wide = self._values(self.wide, inputs)
+        found = self._outputs_by_name(self.session, inputs)
+        wide = self._outputs_by_name(self.wide, inputs)
         if all(np.array_equal(array, wide[name]) for name, array in found.items()):
             found = wide
         copies = {number: _copy(self.graph, number) for number in _computed_tensors(self.graph)}
@@ -148,7 +149,7 @@ class OnnxReference:
             if copy.name in found
         }
 
-    def _values(self, session: Any, inputs: Mapping[int, Array]) -> dict[str, Array]:
+    def _outputs_by_name(self, session: Any, inputs: Mapping[int, Array]) -> dict[str, Array]:
         """Return the outputs of a session by name."""
         names = [value.name for value in session.get_inputs()]
         feeds = {self.graph.tensors[number].name: array for number, array in inputs.items()}
@@ -229,7 +230,7 @@ def _runnable(content: bytes, package: str, graph: Graph) -> bytes:
 
 
 @contextmanager
-def _failures(name: str) -> Iterator[None]:
+def _failures_as_user_errors(name: str) -> Iterator[None]:
     """Turn an interpreter's exception for some inputs into an error for users."""
     try:
         yield
@@ -239,7 +240,7 @@ def _failures(name: str) -> Iterator[None]:
         ) from None
 
 
-def _numbers_in_file(content: bytes, graph: Graph) -> dict[int, int]:
+def _file_numbers(content: bytes, graph: Graph) -> dict[int, int]:
     """Return the number in the file of each computed tensor; the graph may have more tensors.
 
     A copy of an output has the number of the output.
@@ -253,6 +254,7 @@ def _numbers_in_file(content: bytes, graph: Graph) -> dict[int, int]:
 
 
 def _computed_tensors(graph: Graph) -> list[int]:
+    """Return the numbers of the tensors that operators compute."""
     return [number for node in graph.nodes for number in node.outputs]
 
 

@@ -48,7 +48,7 @@ Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 @dataclass(kw_only=True)
 class _Run:
-    """State shared by the steps of a verification.
+    """State that the steps of a running verification share: deadline, estimates, progress.
 
     Members
     -------
@@ -215,6 +215,7 @@ def _run_coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
 
 
 def _coverage_text(coverage: Coverage) -> str:
+    """Return the number of coverage points reached and declared, as text."""
     shares = coverage.shares().values()
     reached, declared = (sum(column) for column in zip(*shares, strict=True))
     return f"{reached} of {declared} declared points reached"

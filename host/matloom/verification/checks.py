@@ -137,8 +137,8 @@ def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[s
     return counts
 
 
-def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
-    """Return a random layer and its inputs by tensor number.
+def _random_layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
+    """Return a random layer, a network of one operator, and its inputs by tensor number.
 
     For an odd `number`, it is a layer of `WideOperators`, with one unusually large quantity.
     """
@@ -155,7 +155,7 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
     Returns the number of layers; raises `MismatchError` if a result differs.
     """
     for number in range(seed, seed + count):
-        graph, inputs = _layer(number, pair.config)
+        graph, inputs = _random_layer(number, pair.config)
         program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
         named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
         expected = interpret(graph, inputs)
@@ -245,7 +245,7 @@ def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, n
         for start in [bases[region] - pair.chip.memory_base]
     ]
     before = _without_written(pair.chip.memory, written)
-    chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
+    chip, model = _fault_record_of_run(pair.rtl, stream), _fault_record_of_run(pair.model, stream)
     if chip != model:
         raise MismatchError(f"stream {number}: the chip ends with {chip}, the model with {model}")
     if chip is not None:
@@ -260,7 +260,7 @@ def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number
     pair.rtl.write("IRQ_STATUS", 3)
     for cycles in (1, 1, 2):
         pair.chip.wait_interrupt(cycles)
-        if _record(pair.rtl.fault()) != record:
+        if _fault_record(pair.rtl.fault()) != record:
             raise MismatchError(f"stream {number}: the record {record} does not stay")
 
 
@@ -286,14 +286,15 @@ def _without_written(memory: NDArray[np.uint8], written: list[slice]) -> NDArray
     return remaining
 
 
-def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
+def _fault_record_of_run(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
     """Run an instruction stream; return its fault record, or None if it ends without a fault."""
     try:
         run_stream(driver, stream)
     except DeviceFaultError as fault:
-        return _record(fault)
+        return _fault_record(fault)
     return None
 
 
-def _record(fault: DeviceFaultError) -> tuple[int, int, int, int]:
+def _fault_record(fault: DeviceFaultError) -> tuple[int, int, int, int]:
+    """Return the four values of a fault record, in the order of the registers."""
     return fault.cause, fault.opcode, fault.index, fault.address

@@ -40,6 +40,7 @@ def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
 
 
 def _corrupt(generator: random.Random, legal: bytes) -> bytes:
+    """Return commands changed in a random way: a bit, a word, cut off, or replaced by noise."""
     kind = generator.choice(("bit", "bit", "bit", "word", "cut", "noise", "after"))
     commands = bytearray(legal)
     if kind == "bit":

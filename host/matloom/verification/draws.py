@@ -62,7 +62,7 @@ def settle(
     values: dict[str, int],
     pinned: AbstractSet[str],
 ) -> None:
-    """Make fields consistent in place, such as distances and counts.
+    """Make the drawn fields of an instruction consistent in place; change `pinned` ones last.
 
     Fields in `pinned` only change if no change of other fields helps. Afterwards, an instruction
     writes each byte only once, because the order of its writes is not specified.
@@ -102,6 +102,7 @@ def estimated_cycles(config: Config, opcode: Opcode, values: dict[str, int]) -> 
 
 
 def _draw_transfer(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+    """Return random fields of a LOAD or STORE."""
     store = opcode is Opcode.STORE
     return {
         "region": generator.choice(WRITABLE_REGIONS if store else tuple(Region)),
@@ -121,6 +122,7 @@ def _settle_transfer(
     values: dict[str, int],
     pinned: AbstractSet[str],
 ) -> None:
+    """Make fields of a LOAD or STORE consistent in place; change `pinned` ones last."""
     values["spread"] = min(values["spread"], config.last_spread)
     target, source = ("dram", "spad") if opcode is Opcode.STORE else ("spad", "dram")
     extent = ((values["row_bytes"] - 1) << values["spread"]) + 1
@@ -162,10 +164,12 @@ def _write_once(
     """
 
     def separate(count: str, step: str, size: int) -> bool:
+        """Return whether the parts of `size` bytes that this count and step place never overlap."""
         between = size == extent and values[step] == 1 and values[count] <= byte_distance
         return values[count] == 1 or values[step] >= size or between
 
     def span(count: str, step: str) -> int:
+        """Return the bytes from the first to the last written by this count and step."""
         return (values[count] - 1) * values[step] + extent
 
     if separate(inner, inner_step, extent):
@@ -182,6 +186,7 @@ def _write_once(
 
 
 def _draw_exec(generator: random.Random, config: Config) -> dict[str, int]:
+    """Return random fields of an EXEC."""
     rows = generator.choice((generator.randint(1, 12), generator.randint(1, 12), 40))
     row_bytes = generator.choice((generator.randint(1, 150), generator.randint(1, 600)))
     values = {
@@ -269,6 +274,7 @@ def _draw_paired_window(generator: random.Random, config: Config, row_bytes: int
 def _settle_exec(
     generator: random.Random, config: Config, values: dict[str, int], pinned: AbstractSet[str]
 ) -> None:
+    """Make fields of an EXEC consistent in place; change `pinned` ones last."""
     plain = [name for name, item in body_fields(Opcode.EXEC, config).items() if item.plain]
     if values["mode"] and not pinned.isdisjoint(plain):
         values["mode"] = 0
@@ -286,6 +292,7 @@ def _settle_exec(
 
 
 def _draw_post(generator: random.Random, config: Config) -> dict[str, int]:
+    """Return random fields of a POST."""
     low = generator.choice((-128, -128, generator.randint(-128, 127)))
     values = {
         "source": generator.choice(tuple(Source)),
@@ -339,6 +346,7 @@ def _draw_post_functions(generator: random.Random, config: Config) -> dict[str, 
 def _settle_post(
     generator: random.Random, config: Config, values: dict[str, int], pinned: AbstractSet[str]
 ) -> None:
+    """Make fields of a POST consistent in place; change `pinned` ones last."""
     if values["rounding"] == Rounding.FLOAT:
         if values["pre_shift"] not in config.post_formats:
             values["pre_shift"] = generator.choice(config.post_formats)

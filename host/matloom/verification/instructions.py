@@ -53,7 +53,7 @@ class AddressRanges:
     results: tuple[int, int]
 
     def bounds(self, memory: AddressSpace, base: str, values: Mapping[str, int]) -> tuple[int, int]:
-        """Return the half-open range of addresses for the extent with base field `base`."""
+        """Return the first and last address, half-open, allowed for the field `base`."""
         if memory is AddressSpace.DRAM:
             return 0, self.regions.get(Region(values["region"]), 0)
         if memory is AddressSpace.ACC:
@@ -66,7 +66,7 @@ class AddressRanges:
 def random_instruction(
     generator: random.Random, space: AddressRanges, opcode: Opcode, max_cycles: int
 ) -> dict[str, int]:
-    """Return fields of a legal instruction that takes at most about `most_steps` cycles.
+    """Return fields of a legal random instruction that takes at most about `max_cycles`.
 
     Most instructions have one to three fields near a boundary of their range, or the largest value
     that fits in the memories. Addresses are the first or last that fit, arbitrary, or such that a
@@ -84,7 +84,7 @@ def random_instruction(
 def instruction_for_goal(
     generator: random.Random, space: AddressRanges, goal: CoverageGoal, max_cycles: int
 ) -> dict[str, int] | None:
-    """Return fields of a legal instruction, like `random_instruction`, that satisfy a goal.
+    """Return fields of a legal instruction that meets a coverage goal; None if none is found.
 
     Other fields are random in the first attempts, and small in later ones. Returns None if no
     attempt succeeds, as when the goal is impossible in this space.
@@ -106,7 +106,8 @@ def instruction_for_goal(
 
 
 @functools.cache
-def _bases(opcode: Opcode) -> tuple[str, ...]:
+def _base_fields(opcode: Opcode) -> tuple[str, ...]:
+    """Return the names of the fields of an opcode that hold addresses."""
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
@@ -115,7 +116,7 @@ def _pin_fields(
 ) -> set[str]:
     """Set up to three random fields to boundary values, in place; return their names."""
     fields = body_fields(opcode, config)
-    names = [name for name in fields if name not in _bases(opcode)]
+    names = [name for name in fields if name not in _base_fields(opcode)]
     if opcode is Opcode.STORE:
         # Only writable regions.
         names.remove("region")
@@ -144,6 +145,7 @@ def _shrink_to_fit(
     config = space.config
 
     def fits(changed: Mapping[str, int]) -> bool:
+        """Return whether memory ranges and duration fit with some fields `changed`."""
         candidate = {**values, **changed}
         if estimated_cycles(config, opcode, candidate) > max_cycles:
             return False
@@ -173,6 +175,7 @@ def _shrink_to_fit(
 
 
 def _is_possible_with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> bool:
+    """Return whether an instruction fits with a field at this value."""
     return fits({name: value})
 
 
@@ -186,7 +189,7 @@ def _choose_bases(
     """Set the address of every memory range, in place; return whether the instruction is legal."""
     config = space.config
     fields = body_fields(opcode, config)
-    for name in _bases(opcode):
+    for name in _base_fields(opcode):
         # Without an extent, any address is legal.
         unit = _base_alignment(name, values, config)
         values[name] = boundary_value(generator, fields[name], config) // unit * unit

@@ -28,12 +28,13 @@ def to_junit(verification: Verification) -> str:
             skipped=str(sum(case.verdict not in (*_GOOD, FAILED) for case in cases)),
         )
         for case in cases:
-            _add(suite, step, case)
+            _add_case(suite, step, case)
     ElementTree.indent(root)
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 
 
-def _add(suite: ElementTree.Element, step: Step, case: Case) -> None:
+def _add_case(suite: ElementTree.Element, step: Step, case: Case) -> None:
+    """Add a test case with its verdict to the XML element of a test suite."""
     found = ElementTree.SubElement(
         suite,
         "testcase",

@@ -19,7 +19,7 @@ _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
 
 class MismatchError(AssertionError):
-    """Raised if the chip behaves differently from the model; the message says how and where."""
+    """Error raised if the chip differs from the model; the message says in what."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ _TESTBENCH_SECONDS = 90.0
 
 @dataclass(frozen=True, kw_only=True)
 class Prover:
-    """Functions that prove claims of a configuration.
+    """Functions that prove formal properties of a chip, and estimate the seconds they take.
 
     Members
     -------

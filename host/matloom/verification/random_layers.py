@@ -69,9 +69,11 @@ class _Draw:
         )
 
     def zero(self) -> int:
+        """Return a random zero point."""
         return self.random.choice((0, -128, 127, self.random.randint(-128, 127)))
 
     def activation(self) -> Activation:
+        """Return a random activation function."""
         return self.random.choice(tuple(Activation))
 
     def four_bits(self) -> bool:
@@ -79,12 +81,15 @@ class _Draw:
         return self.config.has_narrow and self.random.random() < 0.7
 
     def bytes(self, shape: tuple[int, ...]) -> Array:
+        """Return random int8 numbers of a shape."""
         return self.numbers.integers(-128, 128, shape).astype(np.int8)
 
     def scale(self) -> float:
+        """Return a random scale from 0.001 to 1, rounded to float32."""
         return float(np.float32(10 ** self.random.uniform(-3, 0)))
 
     def tensor(self, name: str, shape: tuple[int, ...], scale: float, zero: int) -> Tensor:
+        """Return the declaration of an int8 tensor; it has no data."""
         quantisation = Quantisation(scale=(float(np.float32(scale)),), zero_point=(zero,))
         return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
 
@@ -108,6 +113,7 @@ def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> t
 def _graph(
     op: Op, attributes: Attributes, inputs: list[Tensor], constants: list[Tensor], output: Tensor
 ) -> Graph:
+    """Return the network of one operator with these inputs, constants and output."""
     tensors = dict(enumerate((*inputs, *constants, output)))
     count = len(inputs) + len(constants)
     node = Node(op=op, inputs=tuple(range(count)), outputs=(count,), attributes=attributes, index=0)
@@ -156,6 +162,7 @@ def _weights_and_bias(
 
 
 def _convolution(draw: _Draw, depthwise: bool) -> Graph:
+    """Return a random network of one convolution."""
     kernel = (draw.random.randint(1, 5), draw.random.randint(1, 5))
     stride = (draw.random.randint(1, 3), draw.random.randint(1, 3))
     dilation = (1, 1)
@@ -190,6 +197,7 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
 
 
 def _dense(draw: _Draw) -> Graph:
+    """Return a random network of one dense layer."""
     batch, depth, channels = draw.size(20), draw.size(200), draw.size(60)
     data = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
     constants, scale = _weights_and_bias(draw, data, (channels, depth), 0, depth)
@@ -199,6 +207,7 @@ def _dense(draw: _Draw) -> Graph:
 
 
 def _pooling(draw: _Draw, op: Op) -> Graph:
+    """Return a random network of one pooling operator."""
     window = (draw.random.randint(1, 5), draw.random.randint(1, 5))
     stride = (draw.random.randint(1, 3), draw.random.randint(1, 3))
     height, width = _image(draw, window, (1, 1))
@@ -213,6 +222,7 @@ def _pooling(draw: _Draw, op: Op) -> Graph:
 
 
 def _elementwise(draw: _Draw, op: Op) -> Graph:
+    """Return a random network of one element-wise operator."""
     shape = (1, draw.size(12), draw.size(12), draw.size(40))
     scale = draw.scale()
     operands = [

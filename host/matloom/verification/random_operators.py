@@ -80,12 +80,15 @@ class RandomOperators:
         return self.network(op, inputs, attributes)
 
     def _integer(self, low: int, high: int) -> int:
+        """Return a random integer from `low` to `high`, both included."""
         return int(self.random.integers(low, high, endpoint=True))
 
     def _pair(self, low: int, high: int) -> tuple[int, int]:
+        """Return two random integers from `low` to `high`, both included."""
         return self._integer(low, high), self._integer(low, high)
 
     def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
+        """Return a random shape, of 1 to 4 axes if `rank` is None, with lengths up to `longest`."""
         rank = self._integer(1, 4) if rank is None else rank
         shape = [self._length(longest) for _ in range(rank)]
         if self.engine and self._integer(0, 1):
@@ -101,12 +104,15 @@ class RandomOperators:
         return rows, 50
 
     def _kernel(self, most: int) -> tuple[int, int]:
+        """Return a random kernel height and width, from 1 to `most`."""
         return self._pair(1, most)
 
     def _strides(self) -> tuple[int, int]:
+        """Return random strides from 1 to 3, vertical and horizontal."""
         return self._pair(1, 3)
 
     def _dilations(self) -> tuple[int, int]:
+        """Return random dilations of 1 or 2, vertical and horizontal."""
         return self._pair(1, 2)
 
     def _channels(self, most: int) -> int:
@@ -120,6 +126,7 @@ class RandomOperators:
         return replace(tensor, data=data)
 
     def _scale(self, low: float = 0.002, high: float = 0.2) -> float:
+        """Return a random scale, distributed evenly on a logarithmic axis, as a float32 value."""
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
@@ -127,11 +134,13 @@ class RandomOperators:
         return float(np.float32(self._scale(low, high) / (100 if dtype == "int16" else 1)))
 
     def _activation(self) -> Activation:
+        """Return a random activation function."""
         return list(Activation)[self._integer(0, 3)]
 
     def _tensor(
         self, name: str, shape: tuple[int, ...], dtype: str = "", scale: float | None = None
     ) -> Tensor:
+        """Return the declaration of a tensor, with a random zero point, and scale unless given."""
         dtype = dtype or self.dtype
         quantisation = None
         if dtype in ("int8", "int16", "uint8"):
@@ -143,6 +152,7 @@ class RandomOperators:
         return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
 
     def _weights(self, shape: tuple[int, ...], axis: int) -> Tensor:
+        """Return random weights, with one scale or with one for each index along `axis`."""
         if self.dtype == "float32":
             data = self.random.standard_normal(shape).astype(np.float32)
             return Tensor(name="weights", shape=shape, dtype="float32", data=data)
@@ -180,9 +190,11 @@ class RandomOperators:
         return [Tensor.constant("bias", data)]
 
     def _bias_reach(self) -> int:
+        """Return a random bound for the magnitude of a bias, a power of two."""
         return 1 << self._integer(4, 24)
 
     def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], place: int) -> Tensor:
+        """Return the declaration of an operator's output, with a quantisation that it allows."""
         name = f"output_{place}"
         if op in (Op.ARG_MAX, Op.ARG_MIN):
             return Tensor(name=name, shape=shape, dtype="int32")
@@ -247,9 +259,11 @@ class RandomOperators:
         stride: tuple[int, int],
         dilation: tuple[int, int] = (1, 1),
     ) -> Padding:
+        """Return the padding of a window on an image: SAME or none, at random."""
         return same_padding(image, kernel, stride, dilation) if self._integer(0, 1) else NO_PADDING
 
     def _convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a convolution, depthwise or not."""
         kernel, stride, dilation = self._kernel(5), self._strides(), self._dilations()
         depthwise = op is Op.DEPTHWISE_CONV_2D
         if depthwise:
@@ -282,6 +296,7 @@ class RandomOperators:
         )
 
     def _transposed_convolution(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a transposed convolution."""
         kernel, stride, size = self._pair(1, 5), self._pair(1, 3), self._pair(5, 11)
         channels, outputs = self._channels(9), self._channels(9)
         padding = self._window(size, kernel, stride)
@@ -298,6 +313,7 @@ class RandomOperators:
         return inputs, TransposeConv(stride=stride, padding=padding, size=size)
 
     def _dense(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a dense layer."""
         units, depth = self._length(20), self._length(60)
         keep = bool(self._integer(0, 1))
         leading = self._pair(1, 3) if keep else (self._integer(1, 3),)
@@ -309,6 +325,7 @@ class RandomOperators:
         return inputs, FullyConnected(keep_num_dims=keep, activation=self._activation())
 
     def _products(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a product of two computed matrices or batches."""
         rows, inner, columns = (self._channels(12) for _ in range(3))
         batch = tuple(self._length(3) for _ in range(self._integer(0, 2)))
         attributes = BatchMatmul(adj_x=not self._integer(0, 2), adj_y=bool(self._integer(0, 1)))
@@ -321,6 +338,7 @@ class RandomOperators:
         ], attributes
 
     def _broadcast(self) -> list[Tensor]:
+        """Return two random inputs of equal shapes, or of shapes that broadcast."""
         shape = self._shape()
         other = tuple(1 if self._integer(0, 3) == 0 else length for length in shape)
         if self._integer(0, 1):
@@ -348,6 +366,7 @@ class RandomOperators:
         return pair
 
     def _arithmetic(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an addition, subtraction or product."""
         inputs = self._broadcast()
         if self.engine and op is Op.MUL and self._integer(0, 1):
             shape = self._shape()
@@ -355,6 +374,7 @@ class RandomOperators:
         return inputs, Arithmetic(activation=self._activation())
 
     def _squares(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a squared difference."""
         return self._broadcast(), Attributes()
 
     def _factors(self, shape: tuple[int, ...]) -> Tensor:
@@ -362,12 +382,14 @@ class RandomOperators:
         return self._constant(self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:]))
 
     def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a maximum or minimum."""
         if self.engine:
             inputs = [self._tensor("left", self._shape()), self._tensor("right", (1,))]
             return [inputs[0], self._constant(inputs[1])], Attributes()
         return self._broadcast(), Attributes()
 
     def _prelu(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a PReLU."""
         shape = self._shape(4)
         if self.engine:
             # Slopes per channel, per element, or computed.
@@ -388,6 +410,7 @@ class RandomOperators:
         return [self._tensor("input", shape), constant], Attributes()
 
     def _unary(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator on single elements."""
         if op is Op.LEAKY_RELU:
             alpha = self._scale(0.01, 2)
             if self.engine and not self._integer(0, 3) and self.dtype == "int8":
@@ -397,17 +420,20 @@ class RandomOperators:
         return [self._tensor("input", self._matrix(4))], Attributes()
 
     def _conversion(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator that changes the quantisation."""
         floating = op is Op.QUANTIZE and not self.engine and self._integer(0, 1)
         dtype = "float32" if floating else self.dtype
         return [self._tensor("input", self._matrix(3), dtype)], Attributes()
 
     def _softmax(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a softmax or log-softmax."""
         beta = (1.0, 0.5, 2.0)[self._integer(0, 2)]
         shape = (self._integer(1, 4), self._integer(1, 40))
         attributes = Softmax(beta=beta) if op is Op.SOFTMAX else Attributes()
         return [self._tensor("input", shape)], attributes
 
     def _pooling(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a pooling operator."""
         window, stride = self._kernel(6), self._strides()
         image = (window[0] + self._length(7) - 1, window[1] + self._length(7) - 1)
         shape = (self._integer(1, 2), *image, self._channels(9))
@@ -426,6 +452,7 @@ class RandomOperators:
         return [axis in chosen for axis in range(rank)]
 
     def _padding(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a padding operator."""
         shape = self._shape()
         cut = self._draw_axes(len(shape))
         before, after = (tuple(self._integer(0, 3) if at else 0 for at in cut) for _ in range(2))
@@ -437,6 +464,7 @@ class RandomOperators:
         return [self._tensor("input", shape)], Pad(before=before, after=after, value=value)
 
     def _joining(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator that joins tensors along an axis."""
         shape = self._shape(self._integer(1, 3))
         axis = self._integer(0, len(shape) - (op is Op.CONCATENATION))
         inputs: list[Tensor] = []
@@ -451,10 +479,12 @@ class RandomOperators:
         return inputs, Axis(axis=axis)
 
     def _unpacking(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an UNPACK, which splits a tensor along an axis."""
         shape = self._shape()
         return [self._tensor("input", shape)], Axis(axis=self._integer(0, len(shape) - 1))
 
     def _splitting(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a split into equal or unequal parts."""
         shape = list(self._shape())
         axis = self._integer(0, len(shape) - 1)
         size, parts = self._integer(1, 4), self._integer(1, 4)
@@ -464,6 +494,7 @@ class RandomOperators:
         return [self._tensor("input", tuple(shape))], Split(axis=axis, sizes=sizes)
 
     def _slicing(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a slice, strided or not."""
         shape = self._shape(longest=9)
         begin, size, step = [], [], []
         strides = (1, 2, 3) if self.engine else (1, 2, 3, -1, -2)
@@ -491,11 +522,13 @@ class RandomOperators:
         )
 
     def _transposition(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a transposition."""
         shape = self._shape()
         order = tuple(int(axis) for axis in self.random.permutation(len(shape)))
         return [self._tensor("input", shape)], Transpose(permutation=order)
 
     def _resizing(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator that resizes images."""
         corners = bool(self._integer(0, 1))
         shape, size = self._shape(4, 9), self._pair(1, 20)
         if self.engine:
@@ -508,6 +541,7 @@ class RandomOperators:
         )
 
     def _reduction(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a reduction over axes."""
         shape = self._shape(longest=9)
         axes = tuple(axis for axis in range(len(shape)) if self._integer(0, 1)) or (0,)
         if self.engine:
@@ -517,10 +551,12 @@ class RandomOperators:
         )
 
     def _picking(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator that finds extremes along an axis."""
         shape = self._shape(longest=9)
         return [self._tensor("input", shape)], Axis(axis=self._integer(0, len(shape) - 1))
 
     def _gathering(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of a gather, with the indices as an input."""
         shape = self._shape(longest=9)
         dtype = "int64" if self.dtype == "float32" else "int32"
         indices = Tensor(name="indices", shape=self._shape(self._integer(1, 2)), dtype=dtype)
@@ -528,6 +564,7 @@ class RandomOperators:
         return [self._tensor("input", shape), indices], axis
 
     def _reshaping(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        """Return random inputs and attributes of an operator that changes only the shape."""
         shape = (1, *self._shape(2)) if op is Op.SQUEEZE else self._shape(2)
         return [self._tensor("input", shape)], Attributes()
 

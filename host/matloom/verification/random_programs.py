@@ -166,7 +166,7 @@ class StreamDraw:
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
         # The contents of the tables are unknown.
-        for values in _fills(self.config):
+        for values in _table_fills(self.config):
             last = self.config.spad_bytes - table_bytes(values, self.config)
             address = self.random.randrange(last + 1)
             self._append(Opcode.POST, {**values, "source_addr": address})
@@ -185,6 +185,7 @@ class StreamDraw:
         )
 
     def _append_random(self, opcode: Opcode, max_cycles: int, region: Region | None = None) -> None:
+        """Append a random instruction, which takes at most about `max_cycles`."""
         # Most instructions are short, so that many fit into a second.
         budget = max(_LEAST_STEPS, int(max_cycles ** self.random.uniform(0.6, 1)))
         values = random_instruction(self.random, self._remaining_space(), opcode, budget)
@@ -203,11 +204,13 @@ class StreamDraw:
             self._load_parameters(values)
         self._append(opcode, values)
 
-    def _mark(self) -> int:
+    def _random_timestamp(self) -> int:
+        """Return a random timestamp slot; 0, none, is the most likely."""
         last = self.config.last_timestamp
         return self.random.choice((0, 0, last, self.random.randint(0, last)))
 
     def _append(self, opcode: Opcode, values: dict[str, int]) -> None:
+        """Append an instruction with the waits that it needs, and perhaps more."""
         self.order.append(opcode, **values)
         self._strengthen_waits(opcode)
         self.command_bytes += FORMATS[opcode].instruction_words * INSTRUCTION_WORD_BYTES
@@ -218,7 +221,7 @@ class StreamDraw:
 
         Each of its waits is replaced with probability `share`.
         """
-        values = {"timestamp": self._mark(), **self.order.instructions.pop().values}
+        values = {"timestamp": self._random_timestamp(), **self.order.instructions.pop().values}
         for unit in UNITS:
             item = _WAITS[unit]
             longest = min(self.issued[unit], item.range[1])
@@ -286,15 +289,17 @@ def _noise(generator: random.Random, size: int) -> bytes:
 
 
 def _multiplier(generator: random.Random) -> bytes:
+    """Return a random multiplier of a requantisation, in bytes."""
     value = generator.choice((0, 1, 2**30, 2**31 - 1, generator.randrange(2**31)))
     return value.to_bytes(4, "little")
 
 
 def _shift(generator: random.Random) -> int:
+    """Return a random shift of a requantisation, at or between its limits."""
     return generator.choice((-31, 30, 0, -9, generator.randint(-31, 30)))
 
 
-def _fills(config: Config) -> Iterator[dict[str, int]]:
+def _table_fills(config: Config) -> Iterator[dict[str, int]]:
     """Yield the fields of POSTs that fill each kind of table completely, from address 0."""
     if config.tables:
         yield _fill_table(config, {"table": Table.FILL})
@@ -303,6 +308,7 @@ def _fills(config: Config) -> Iterator[dict[str, int]]:
 
 
 def _fill_table(config: Config, fill: dict[str, int]) -> dict[str, int]:
+    """Return the fields of a POST that fills a table; `fill` has the fields that select it."""
     return {
         "source": Source.SPAD,
         "destination": Destination.SPAD,
@@ -383,12 +389,13 @@ def clear_state(driver: Driver) -> None:
         order.append(Opcode.LOAD, fill=1, **values)
     for values in _whole_accumulators(driver.config):
         order.append(Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values)
-    for values in _fills(driver.config):
+    for values in _table_fills(driver.config):
         order.append(Opcode.POST, **values)
     _run_order(driver, order, 0)
 
 
 def _run_order(driver: Driver, tracker: DependencyTracker, output_bytes: int) -> bytes:
+    """Run the instructions of a tracker, and END; return the bytes of region OUTPUT."""
     tracker.end()
     commands = b"".join(pack(instruction) for instruction in tracker.instructions)
     driver.place_regions({Region.PROGRAM: len(commands), Region.OUTPUT: output_bytes})

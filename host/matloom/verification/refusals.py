@@ -28,6 +28,7 @@ class _Judge(Engine):
     """Engine that checks instructions but does not execute them."""
 
     def _execute(self, instruction: Instruction) -> None:
+        """Do nothing: only the checks before it matter."""
         pass
 
 
@@ -123,14 +124,14 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
         expected = expected_fault(pair.config, commands)
         if expected is None:
             continue
-        _require(pair.rtl, commands, expected)
+        _require_fault(pair.rtl, commands, expected)
         ran["refusals"] += 1
         if ran["refusals"] >= count:
             break
     return ran
 
 
-def _require(driver: Driver, commands: bytes, expected: _Record) -> None:
+def _require_fault(driver: Driver, commands: bytes, expected: _Record) -> None:
     """Run commands on the chip; raise `MismatchError` unless they end with this fault record."""
     driver.place_regions({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
     driver.write_region(Region.PROGRAM, 0, commands)

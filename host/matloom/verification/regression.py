@@ -20,7 +20,7 @@ _KEPT_LINES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of the regression.
+    """Outcome of the regression: whether it passed, and how many testbenches did.
 
     `passed` is None if time ran out before any testbench failed. `testbenches` is the number of
     all, and `done` of those that passed or were skipped.
@@ -62,15 +62,16 @@ def regression(config: Path, seconds: float) -> Outcome:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, _nothing = process.communicate()
-            return _outcome(None, output)
+            return _parse_outcome(None, output)
         except BaseException:
             # An interruption from the terminal does not reach a separate session.
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    return _outcome(process.returncode == 0, output)
+    return _parse_outcome(process.returncode == 0, output)
 
 
-def _outcome(passed: bool | None, output: str) -> Outcome:
+def _parse_outcome(passed: bool | None, output: str) -> Outcome:
+    """Return the outcome that the output of pytest shows; `passed` is None if time ran out."""
     lines = tuple(line for line in output.splitlines() if line.strip())
     collected = re.search(r"collected (\d+) item", output)
     total = int(collected[1]) if collected else 0

@@ -83,11 +83,13 @@ class _Traced(RtlTransport):
         super().__init__(config, memory_bytes(config), check_bus=True)
 
     def _load(self, config: Config, trace: str, on_line: Callable[[str], None] | None) -> Any:
+        """Load the simulated chip, prepared to record waves later if asked for."""
         return super()._load(
             config, self._planned_waves.format if self._planned_waves else "", on_line
         )
 
     def write32(self, address: int, value: int) -> None:
+        """Write a register; count the runs this starts, and record waves from `first_run` on."""
         if (address, value) == (_CONTROL, _START):
             self.runs += 1
             if self._planned_waves is not None and self.runs == self._first_run:
@@ -125,6 +127,7 @@ def replay(config: Config, failure: Replay, waves: Path | None, say: Callable[[s
 
 
 def _check(failure: Replay) -> Callable[[Pair], object]:
+    """Return a function that runs a check with its seed on a chip and model."""
     return lambda pair: CHECKS[failure.check](pair, failure.seed)
 
 
@@ -149,6 +152,7 @@ def _steered_check(
     chip.close()
 
     def body(pair: Pair) -> None:
+        """Run the failed stream on chip and model, with its memory stalls."""
         pair.chip.set_timing(timing_of(steered.stall, failure.number))
         check_stream(pair, steered.stream, failure.number)
 

@@ -39,6 +39,7 @@ def to_html(verification: Verification) -> str:
 
 
 def _sections(verification: Verification) -> Iterator[PageSection]:
+    """Yield the sections of the page: steps, coverage, configuration."""
     yield PageSection(name="steps", title="Steps", content=_steps(verification))
     yield PageSection(
         name="coverage", title="Functional coverage", content=_coverage(verification.coverage)
@@ -48,6 +49,7 @@ def _sections(verification: Verification) -> Iterator[PageSection]:
 
 
 def _steps(verification: Verification) -> Markup:
+    """Return a table of the steps and their verdicts, and what each of them printed."""
     lacking = ", ".join(verification.not_run)
     without = tag("p", tag("b", f"Not run, so not covered: {lacking}.")) if lacking else None
     rows = table(
@@ -57,14 +59,17 @@ def _steps(verification: Verification) -> Markup:
             for step in verification.steps
         ],
     )
-    return join(without, _complete(verification), rows, map(_lines, verification.steps))
+    return join(
+        without, _time_to_complete(verification), rows, map(_step_lines, verification.steps)
+    )
 
 
 def _badge(verdict: str) -> Markup:
+    """Return a verdict on its colour."""
     return badge(verdict, _KINDS[verdict])
 
 
-def _complete(verification: Verification) -> Markup | None:
+def _time_to_complete(verification: Verification) -> Markup | None:
     """Return a paragraph with the time that would complete all steps; None if all are complete."""
     minutes = verification.complete_minutes
     if minutes is None:
@@ -74,6 +79,7 @@ def _complete(verification: Verification) -> Markup | None:
 
 
 def _coverage(coverage: Coverage) -> Markup:
+    """Return tables of functional coverage: points reached by group, unreached by reason."""
     if not coverage.runs:
         return tag("p", "No program ran on the simulated chip.")
     reached = table(
@@ -98,5 +104,6 @@ def _coverage(coverage: Coverage) -> Markup:
     )
 
 
-def _lines(step: Step) -> Markup | None:
+def _step_lines(step: Step) -> Markup | None:
+    """Return the lines that a step printed, folded; None if there are none."""
     return details(f"Lines of {step.name}", "\n".join(step.lines)) if step.lines else None

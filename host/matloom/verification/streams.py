@@ -40,7 +40,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOutcome:
-    """Counts and coverage of a check.
+    """Outcome of a check: counts, coverage and, if it failed, the error.
 
     `error` is empty if the check passed; otherwise, `lines` are the end of the traceback.
     """
@@ -78,7 +78,7 @@ def close_chip() -> None:
         chip.close()
 
 
-def _run(check: Check) -> CheckOutcome:
+def _run_check(check: Check) -> CheckOutcome:
     """Run a check on the chip of this process and on the functional model; return its outcome."""
     chip = open_chip(check.config, check.state_seed)
     chip.coverage = Coverage(check.config)
@@ -109,4 +109,4 @@ def run_checks(config: Config, seed: int, tasks: TaskRunner) -> Iterator[CheckOu
         )
         for number in count()
     )
-    return tasks.in_order(_run, checks)
+    return tasks.in_order(_run_check, checks)

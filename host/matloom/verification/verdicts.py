@@ -28,7 +28,7 @@ _PACKAGES = (
 
 @dataclass(kw_only=True)
 class Step:
-    """Outcome of a step.
+    """Outcome of a step of a verification: verdict, duration, figures.
 
     Members
     -------
@@ -84,6 +84,7 @@ _WORDS = {
 
 
 def _figures_text(name: str, step: Step) -> str:
+    """Return the words for a figure and, if its step passed, what that means, such as all equal."""
     what, known = _WORDS.get(name, (name, ""))
     return f"{what} ({known})" if known and step.verdict == PASSED else what
 

@@ -62,6 +62,7 @@ class WideOperators(RandomOperators):
         return graph
 
     def _draw(self, op: Op) -> Graph:
+        """Choose the quantity that is large in this network, and draw the network."""
         self._wide = self._any_of((*_QUANTITIES, *_EXTRA_QUANTITIES.get(KINDS[op], ())))
         # Index of the long one among the drawn lengths.
         self._left = self._integer(0, 3)
@@ -75,15 +76,19 @@ class WideOperators(RandomOperators):
         return self._left == -1
 
     def _any_of(self, values: Sequence[Item]) -> Item:
+        """Return one of the values at random."""
         return values[self._integer(0, len(values) - 1)]
 
     def _length(self, most: int) -> int:
+        """Return a random length of an axis, up to 4, or a large one."""
         return self._any_of(_LENGTHS) if self._is_wide("length") else self._integer(1, min(most, 4))
 
     def _channels(self, most: int) -> int:
+        """Return a random number of channels, up to 9, or a large one."""
         return self._any_of(_LENGTHS) if self._is_wide("channels") else self._integer(1, 9)
 
     def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
+        """Return a random shape with at most one long axis, and a bounded number of elements."""
         *rows, last = super()._shape(rank, longest)
         shape = [*(min(each, _ROWS) for each in rows), last]
         while prod(shape) > _ELEMENTS:
@@ -93,9 +98,11 @@ class WideOperators(RandomOperators):
         return tuple(shape)
 
     def _matrix(self, rows: int) -> tuple[int, int]:
+        """Return a random matrix shape for an operator that works on any shape."""
         return self._length(rows), self._length(50)
 
     def _pair_of(self, quantity: str, most: int) -> tuple[int, int]:
+        """Return two random integers up to 3; one is large if `quantity` is the wide one."""
         pair = self._pair(1, min(most, 3))
         if self._wide != quantity:
             return pair
@@ -103,20 +110,25 @@ class WideOperators(RandomOperators):
         return (long, pair[1]) if self._integer(0, 1) else (pair[0], long)
 
     def _kernel(self, most: int) -> tuple[int, int]:
+        """Return a random kernel height and width, one of them perhaps large."""
         return self._pair_of("kernel", most)
 
     def _strides(self) -> tuple[int, int]:
+        """Return random strides, one of them perhaps large."""
         return self._pair_of("strides", 3)
 
     def _dilations(self) -> tuple[int, int]:
+        """Return random dilations, one of them perhaps large."""
         return self._pair_of("dilations", 2)
 
     def _bias_reach(self) -> int:
+        """Return a random bound for the magnitude of a bias, perhaps the largest of 32 bits."""
         return 2**31 - 1 if self._wide == "bias" else super()._bias_reach()
 
     def _tensor(
         self, name: str, shape: tuple[int, ...], dtype: str = "", scale: float | None = None
     ) -> Tensor:
+        """Return the declaration of a tensor, perhaps with an extreme zero point."""
         tensor = super()._tensor(name, shape, dtype, scale)
         if self._wide != "zero" or tensor.dtype != "int8" or tensor.quantisation is None:
             return tensor
@@ -124,6 +136,7 @@ class WideOperators(RandomOperators):
         return replace(tensor, quantisation=replace(tensor.quantisation, zero_point=zero))
 
     def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], place: int) -> Tensor:
+        """Return the declaration of an operator's output, perhaps with an extreme scale."""
         tensor = super()._output(op, source, shape, place)
         if self._wide != "scale" or op not in WEIGHTED or tensor.quantisation is None:
             return tensor
