@@ -14,6 +14,7 @@ _WIDEST_WORD_BITS = 36
 
 
 def _blocks_outside_array(config: Config) -> int:
+    """Return the number of multiplier blocks that an engine uses outside its array."""
     products = config.columns if config.products else 0
     return _LANE_BLOCKS * config.lanes + products + _OTHER_BLOCKS
 
@@ -60,6 +61,7 @@ def own_block_rams(config: Config) -> int:
 
 
 def _lines_per_bank(config: Config) -> int:
+    """Return the number of lines of a scratchpad bank."""
     return config.bank_bytes // config.line_bytes
 
 
@@ -74,6 +76,7 @@ def _bit_memory_blocks(width: int) -> int:
 
 
 def _window_blocks(config: Config) -> int:
+    """Return the number of block RAMs for the line memories of sliding windows."""
     older = config.window_lines - 1
     if older < 1:
         return 0

@@ -92,7 +92,7 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
 
 @lru_cache(maxsize=1 << 14)
 def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
-    """Return the cycles from the first to the last beat of a transfer, for two states of the bus.
+    """Return the cycles from first to last beat of a transfer, on an idle bus and on a busy one.
 
     The first value is for an idle bus. The second assumes that as many bursts as permitted, of
     similar transfers, are already outstanding.

@@ -44,10 +44,12 @@ class ConfigError(UserError):
 
 
 def _power_of_two(value: int) -> bool:
+    """Return whether a number is a power of two."""
     return value > 0 and value & (value - 1) == 0
 
 
 def _next_power_of_two(value: int) -> int:
+    """Return the smallest power of two that is at least `value`."""
     return 1 << (value - 1).bit_length()
 
 
@@ -198,18 +200,21 @@ class Config:
             check()
 
     def _check_types(self) -> None:
+        """Raise `ConfigError` unless every field but `mac_modes` is an integer."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "mac_modes" and (type(value) is not int):
                 raise ConfigError(f"{field.name} must be an integer, not {value!r}")
 
     def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
+        """Raise `ConfigError` for a field unless its value is good; the message states the rule."""
         if not good:
             error = ConfigError(f"{name} must {verb} {rule}, not {getattr(self, name)!r}")
             error.field = name
             raise error
 
     def _check_array(self) -> None:
+        """Check the fields of the array and the number of lanes."""
         self._require("rows", "4 to 64", 4 <= self.rows <= 64)
         self._require("rows", "a multiple of 4", self.rows % 4 == 0)
         self._require("columns", "4 to 64", 4 <= self.columns <= 64)
@@ -231,6 +236,7 @@ class Config:
         )
 
     def _check_units(self) -> None:
+        """Check the fields that select optional hardware."""
         self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
         self._require("products", "0 to 4", self.products in range(5))
         self._require("windows", "0, 1 or 2", self.windows in (0, 1, 2))
@@ -251,6 +257,7 @@ class Config:
         self._require("result_sums", "0 or 1", self.result_sums in (0, 1))
 
     def _check_modes(self) -> None:
+        """Check the number formats of activations and weights."""
         if not self.mac_modes:
             raise ConfigError("mac_modes must name at least one mode, not ()")
         for mode in self.mac_modes:
@@ -265,6 +272,7 @@ class Config:
         self._require("zero_points", "0 with modes other than i8xi8", not several)
 
     def _check_floats(self) -> None:
+        """Check the fields that floating-point modes restrict."""
         self._require(
             "mac_modes",
             "modes of 4 bits and of floating point together",
@@ -279,6 +287,7 @@ class Config:
         self._require("weight_rows", "even with a floating-point mode", self.weight_rows % 2 == 0)
 
     def _check_memories(self) -> None:
+        """Check the sizes of the scratchpad and the accumulators."""
         self._require("spad_banks", "1 to 16", 1 <= self.spad_banks <= 16)
         self._require(
             "spad_bytes",
@@ -301,6 +310,7 @@ class Config:
         )
 
     def _check_bus(self) -> None:
+        """Check the fields of the bus, queues, counters and checks."""
         self._require("bus_bits", "32, 64, 128 or 256", self.bus_bits in (32, 64, 128, 256))
         self._require("outstanding", "1 to 32", 1 <= self.outstanding <= 32)
         self._require(

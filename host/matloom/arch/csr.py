@@ -87,6 +87,7 @@ class Register:
 
 
 def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
+    """Return bit fields from rows of name, position of the lowest bit, width and description."""
     return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)
 
 
@@ -129,6 +130,7 @@ COUNTERS_OFFSET = 0x100
 
 
 def _region_registers() -> tuple[Register, ...]:
+    """Return the registers with the base address and the size of each region."""
     return tuple(
         Register(
             name=f"{region.name}_{kind}", offset=offset, access=Access.RW, doc=doc, locked=True

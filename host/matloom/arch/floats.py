@@ -178,6 +178,7 @@ def limit(x: Any, low: Any, high: Any) -> Any:
     """Return fp32 numbers limited to ``low .. high``; -0 is less than +0, and NaN becomes `NAN`."""
 
     def ordered(pattern: Any) -> Any:
+        """Return integers in the order of the numbers that the patterns represent."""
         return _choose(pattern >> 31, 2**31 - 1 - pattern, pattern)
 
     limited = clamp(ordered(x), ordered(low), ordered(high))

@@ -157,6 +157,7 @@ class Field:
         return self._range(self.bits)
 
     def _range(self, bits: int) -> tuple[int, int]:
+        """Return the smallest and the largest value of a number of bits."""
         if self.signed:
             return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         return 0, (1 << bits) - 1
@@ -312,10 +313,14 @@ _TRANSFER = (
 
 
 def _transfer_extents(load: bool) -> tuple[Extent, ...]:
+    """Return the addresses that a LOAD or STORE accesses in the scratchpad and in a region."""
+
     def terms(side: str) -> tuple[tuple[str, ...], ...]:
+        """Return the distances between rows and planes on one side, ``spad`` or ``dram``."""
         return ("rows-1", f"{side}_row_step"), ("planes-1", f"{side}_plane_step")
 
     def spad(row: tuple[tuple[str, ...], ...], only: _Only) -> Extent:
+        """Return the scratchpad addresses for rows of these bytes, if `only` applies."""
         return Extent(
             memory=AddressSpace.SPAD,
             write=load,
@@ -753,7 +758,10 @@ _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
 
 
 def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
+    """Return the scratchpad addresses of a POST on one side, ``source`` or ``dest``."""
+
     def extent(size: int, of_size: _Only) -> Extent:
+        """Return the addresses for elements of `size` bytes."""
         times = () if size == 1 else (str(size),)
         return Extent(
             memory=AddressSpace.SPAD,
@@ -795,6 +803,7 @@ def post_vector_count(values: Mapping[str, int]) -> int:
 
 
 def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
+    """Return the accumulator entries of a POST, in order or as pairs."""
     counted = (
         (("oc_blocks", "height", "width"),),
         # The number of pairs is half of the blocks, rounded up.

@@ -48,7 +48,7 @@ class Request(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """Result of a request."""
+    """Result of a request on the host link."""
 
     OKAY = 0
     BAD_FRAME = 1
@@ -69,10 +69,12 @@ class LinkField:
 
 
 def _fields(*rows: tuple[str, int, str]) -> tuple[LinkField, ...]:
+    """Return the fields of a frame from rows of name, size in bytes and description."""
     return tuple(LinkField(name=name, bytes=size, doc=doc) for name, size, doc in rows)
 
 
 def _size(fields: tuple[LinkField, ...]) -> int:
+    """Return the size in bytes of consecutive fields."""
     return sum(item.bytes for item in fields)
 
 

@@ -78,10 +78,7 @@ class Machine:
 
     @cached_property
     def bank_bytes(self) -> int:
-        """Size of a scratchpad bank in bytes.
-
-        It is cached because `Config.bank_bytes` computes it on every access.
-        """
+        """Size of a scratchpad bank in bytes; cached for speed."""
         return self.config.bank_bytes
 
     @cached_property
@@ -96,10 +93,12 @@ class Machine:
 
     @cached_property
     def _update_latency(self) -> int:
+        """Minimum cycles between two updates of an accumulator entry; cached for speed."""
         return self.config.acc_update_latency
 
     @cached_property
     def _lane_passes(self) -> int:
+        """Cycles in which the lanes of POST process a vector of all columns."""
         return self.config.columns // self.config.lanes
 
     @cached_property
@@ -229,6 +228,7 @@ class Machine:
         return biases + _POST_SCALE * values.get("channel_scale", 0)
 
     def _post_duration(self, values: dict[str, int]) -> int:
+        """Return the cycles from a POST's start to its last result in memory."""
         latency = post_latency(values, self.config) + self._update_latency
         return self.post_cycles(values) + latency
 
@@ -251,13 +251,16 @@ class Machine:
 
     @cached_property
     def _reads(self) -> Channel:
+        """Timing of reads on the bus."""
         return self._channel(self.memory.read_latency + _READ_GAP)
 
     @cached_property
     def _writes(self) -> Channel:
+        """Timing of writes on the bus."""
         return self._channel(self.memory.write_latency + _WRITE_GAP)
 
     def _channel(self, gap_cycles: int) -> Channel:
+        """Return the timing of a direction of the bus; `gap_cycles` is as in `Channel`."""
         return Channel(
             bus_bytes=self.config.bus_bytes,
             burst_beats=self.config.burst_beats,

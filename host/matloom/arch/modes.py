@@ -62,6 +62,7 @@ class Mode:
 
 
 def _integer(activation_bits: int, weight_bits: int, lowered_from: str | None = None) -> Mode:
+    """Return the mode of integers with these numbers of bits."""
     return Mode(
         name=f"i{activation_bits}xi{weight_bits}",
         activation=f"int{activation_bits}",
@@ -74,6 +75,7 @@ def _integer(activation_bits: int, weight_bits: int, lowered_from: str | None = 
 
 
 def _floating(name: str, dtype: str, bits: int, storage: str | None = None) -> Mode:
+    """Return a mode of floating-point numbers; `storage` is the dtype of their patterns, if any."""
     return Mode(
         name=name,
         activation=dtype,

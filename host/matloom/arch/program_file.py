@@ -82,28 +82,34 @@ class RecordField:
 def _u32(
     name: str, doc: str, low: int = 0, high: int = _U32, **more: tuple[str, ...]
 ) -> RecordField:
+    """Return a field of an unsigned 32-bit number; `choices` name the values, if given."""
     choices = more.get("choices", ())
     last = len(choices) - 1 if choices else high
     return RecordField(name=name, type="u32", doc=doc, low=low, high=last, choices=choices)
 
 
 def _i32(name: str, doc: str, low: int = -_I32 - 1, high: int = _I32) -> RecordField:
+    """Return a field of a signed 32-bit number."""
     return RecordField(name=name, type="i32", doc=doc, low=low, high=high)
 
 
 def _u64(name: str, doc: str) -> RecordField:
+    """Return a field of an unsigned number below 2**63."""
     return RecordField(name=name, type="u64", doc=doc, low=0, high=(1 << 63) - 1)
 
 
 def _f64(name: str, doc: str, low: float, high: float) -> RecordField:
+    """Return a field of a 64-bit float."""
     return RecordField(name=name, type="f64", doc=doc, low=low, high=high)
 
 
 def _text(name: str, doc: str) -> RecordField:
+    """Return a field of a text, an index into section ``texts``."""
     return RecordField(name=name, type="text", doc=doc)
 
 
 def _range(name: str, doc: str, of: str | None, most: int = _U32) -> RecordField:
+    """Return a field of a range of records in section `of`: index of the first, and count."""
     return RecordField(name=name, type="range", doc=doc, low=0, high=most, of=of)
 
 
@@ -473,6 +479,7 @@ _NUMBER, _LIST = (Kind.INTEGER,), (Kind.INTEGERS,)
 
 
 def _pair_of_sizes(key: int, name: str, doc: str) -> Attribute:
+    """Return an attribute of two sizes, vertical and horizontal."""
     return Attribute(key=key, name=name, doc=doc, kinds=_LIST, count=2, low=1, high=_MAX_SIZE)
 
 

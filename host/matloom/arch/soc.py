@@ -86,14 +86,17 @@ INTERRUPTS = (
 
 
 def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
+    """Return bit fields from rows of name, position of the lowest bit, width and description."""
     return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)
 
 
 def _sources() -> tuple[BitField, ...]:
+    """Return a bit field for each source of interrupts."""
     return _bits(*((name, bit, 1, doc) for bit, (name, doc) in enumerate(INTERRUPTS)))
 
 
 def _plain(name: str, offset: int, access: Access, doc: str, reset: int = 0) -> Register:
+    """Return a register without bit fields."""
     return Register(name=name, offset=offset, access=access, doc=doc, reset=reset)
 
 

@@ -28,10 +28,11 @@ def read_outputs(driver: Driver, step: EngineStep) -> dict[str, Array]:
     Variables in region ARENA are left out, because they stay in external memory.
     """
     outputs = (binding for binding in step.outputs if binding.region is not Region.ARENA)
-    return {binding.name: _read(driver, binding) for binding in outputs}
+    return {binding.name: _read_tensor(driver, binding) for binding in outputs}
 
 
-def _read(driver: Driver, binding: Binding) -> Array:
+def _read_tensor(driver: Driver, binding: Binding) -> Array:
+    """Return a tensor from its place in external memory; int32 is stored in byte limbs."""
     dtype = np.dtype(binding.dtype)
     size = int(np.prod(binding.shape)) * dtype.itemsize
     raw = driver.read_region(binding.region, binding.offset, size)

@@ -76,7 +76,7 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
         flipped = {at: bytes(byte ^ flip for byte in data) for at, data in contents.items()}
         for start, data in flipped.items():
             memory.write_block(memory.memory_base + start, data)
-        fault = fault or _compare(memory, flipped)
+        fault = fault or _first_wrong_bytes(memory, flipped)
     fault = fault or _check_pieces(memory, noise)
     return MemoryCheck(
         tested=_BLOCK_BYTES * len(starts), seconds=time.monotonic() - began, fault=fault
@@ -97,7 +97,7 @@ def _block_addresses(size: int, blocks: int) -> list[int]:
     return sorted(list(chosen)[:blocks])
 
 
-def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
+def _first_wrong_bytes(memory: Transport, contents: dict[int, bytes]) -> str:
     """Read blocks back; return a sentence about the wrong bytes, "" if there are none."""
     wrong: list[tuple[int, int, int]] = []
     for start, data in contents.items():
@@ -108,7 +108,7 @@ def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
         return ""
     address, wanted, got = wrong[0]
     again = memory.read_block(memory.memory_base + address, 1)[0]
-    bits = _bits(one ^ other for _, one, other in wrong)
+    bits = _set_bits(one ^ other for _, one, other in wrong)
     second = "the same" if again == got else f"{again:#04x}"
     return (
         f"memory at {memory.memory_base + address:#x} holds {got:#04x}, not {wanted:#04x} "
@@ -117,7 +117,7 @@ def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
     )
 
 
-def _bits(differences: Iterable[int]) -> str:
+def _set_bits(differences: Iterable[int]) -> str:
     """Return the indices of the bits that are 1 in any byte, as text."""
     differing = 0
     for each in differences:
@@ -138,4 +138,4 @@ def _check_pieces(memory: Transport, noise: random.Random) -> str:
         memory.write_block(memory.memory_base + at, piece)
         expected[at : at + len(piece)] = piece
         at += len(piece) + noise.randrange(1, 8)
-    return _compare(memory, {0: bytes(expected)})
+    return _first_wrong_bytes(memory, {0: bytes(expected)})

@@ -41,7 +41,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         for data in (frame, padding):
             stream.write(data)
-            answer = _answer(stream, silence + len(data) * _BITS_PER_BYTE / stream.baud)
+            answer = _next_status(stream, silence + len(data) * _BITS_PER_BYTE / stream.baud)
             status = answer or status
             if answer is not None:
                 break
@@ -58,7 +58,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _ANSWER_SECONDS) -
     )
 
 
-def _answer(stream: Stream, seconds: float) -> BootStatus | None:
+def _next_status(stream: Stream, seconds: float) -> BootStatus | None:
     """Return the boot loader's next status other than READY; None after `seconds`."""
     came, deadline = bytearray(), stream.now() + seconds
     statuses = {int(status): status for status in BootStatus if status is not BootStatus.READY}

@@ -108,7 +108,8 @@ class Closable:
                 self._stop.asked = before
 
     @contextmanager
-    def _calling(self) -> Iterator[None]:
+    def _call_context(self) -> Iterator[None]:
+        """Return a context in which a method holds the lock; then close the device if asked to."""
         with self.lock:
             before = self._depth
             try:
@@ -121,6 +122,7 @@ class Closable:
                     self._finish()
 
     def _require_open(self) -> None:
+        """Raise `DeviceClosedError` if the device is closed or its calls are to end."""
         if self._stop():
             raise DeviceClosedError(self._sentence)
 
@@ -133,7 +135,8 @@ def exclusive(method: _Method) -> _Method:
 
     @functools.wraps(method)
     def wrapper(self: Closable, *arguments: Any, **named: Any) -> Any:
-        with self._calling():
+        """Run the method while holding the device's lock."""
+        with self._call_context():
             return method(self, *arguments, **named)
 
     return cast("_Method", wrapper)
@@ -144,11 +147,13 @@ _OPEN_DEVICES: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
+    """Close all open devices, at the end of the interpreter."""
     for device in list(_OPEN_DEVICES):
         device.close(_EXIT_SECONDS)
 
 
 def _inherit_all() -> None:
+    """Handle all open devices in a forked process."""
     for device in list(_OPEN_DEVICES):
         device._inherit()
 

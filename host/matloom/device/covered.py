@@ -64,6 +64,7 @@ class CoveredTransport(RtlTransport):
     def _load(
         self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
+        """Load a simulator library that was built with probes."""
         library = build(config, trace=trace, on_line=on_line, probed=self.probed)
         #: The simulated Verilog.
         self.verilog = library.with_name("matloom_simulated.v")
@@ -106,13 +107,18 @@ class CoveredTransport(RtlTransport):
             _merge_into(Path(path_text), self.coverage)
         super().close()
 
-    def _value(self, name: str) -> int:
+    def _written_value(self, name: str) -> int:
+        """Return the value that was last written to a register, or 0."""
         return self._registers.get(register(name).offset, 0)
 
     def _instructions_to_run(self) -> list[Instruction]:
         """Return the instructions of the command buffer, up to END or to the first invalid one."""
-        start = self._value("PROGRAM_BASE") + self._value("COMMAND_OFFSET") - self.memory_base
-        commands = self.memory[max(start, 0) : max(start, 0) + self._value("COMMAND_BYTES")]
+        start = (
+            self._written_value("PROGRAM_BASE")
+            + self._written_value("COMMAND_OFFSET")
+            - self.memory_base
+        )
+        commands = self.memory[max(start, 0) : max(start, 0) + self._written_value("COMMAND_BYTES")]
         data, offset = commands.tobytes(), 0
         found: list[Instruction] = []
         while offset < len(data) and (not found or found[-1].opcode is not Opcode.END):
@@ -141,7 +147,10 @@ class CoveredTransport(RtlTransport):
         if instructions is None:
             return
         windows = {
-            region: (self._value(f"{region.name}_BASE"), self._value(f"{region.name}_BYTES"))
+            region: (
+                self._written_value(f"{region.name}_BASE"),
+                self._written_value(f"{region.name}_BYTES"),
+            )
             for region in Region
         }
         self.coverage.add_run(instructions, self._take_events(), windows, self._stall)

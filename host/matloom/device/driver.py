@@ -262,6 +262,7 @@ class Driver(Closable):
         value = self.read("FAULT")
 
         def field(name: str) -> int:
+            """Return a field of register FAULT."""
             return (value & record[name].mask) >> record[name].shift
 
         return DeviceFaultError(

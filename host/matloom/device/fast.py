@@ -56,23 +56,26 @@ class FastTransport(ModelTransport):
                         self._steps[buffer.command_offset, buffer.command_bytes] = step
 
     def _execute(self) -> None:
+        """Compute the outputs of the command buffer with kernels if it is known, else run it."""
         step = self._steps.get((self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")))
         if step is None or self._definition is None:
             super()._execute()
             return
         self.engine.executed = 0
-        inputs = {self._numbers[item.name]: self._read(item) for item in step.inputs}
+        inputs = {self._numbers[item.name]: self._read_tensor(item) for item in step.inputs}
         self._definition.reset(inputs)
         results = [self._definition.value(self._numbers[item.name]) for item in step.outputs]
         for item, array in zip(step.outputs, results, strict=True):
-            self._write(item, array)
+            self._write_tensor(item, array)
 
-    def _read(self, binding: Binding) -> Array:
+    def _read_tensor(self, binding: Binding) -> Array:
+        """Return a tensor from its place in external memory."""
         size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize
         raw = self.engine.regions[binding.region][binding.offset :][:size].tobytes()
         return np.frombuffer(raw, binding.dtype).reshape(binding.shape)
 
-    def _write(self, binding: Binding, array: Array) -> None:
+    def _write_tensor(self, binding: Binding, array: Array) -> None:
+        """Write a tensor to its place in external memory; int32 results in byte limbs."""
         if binding.dtype == "int32" and binding.region is Region.OUTPUT:
             # As the lanes write them: limbs of sums.
             array = np.stack(to_limbs(array.astype(np.int64))).astype(np.int8)

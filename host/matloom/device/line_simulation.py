@@ -90,6 +90,7 @@ def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], Non
         key.update(part.encode() + b"\0")
 
     def make(folder: Path) -> None:
+        """Write the Verilog to a folder and compile the library there."""
         verilog = folder / f"{source.top}.v"
         verilog.write_text(text)
         with progress(f"building the simulator {source.label} (minutes, once)", after=0):
@@ -169,6 +170,7 @@ class LineSimulation:
         atexit.register(self.close)
 
     def _serve(self) -> None:
+        """Run the simulation until it is stopped; a thread does this."""
         self._library.linked_serve(self._simulation, self._far, ctypes.byref(self._stop))
 
     @property

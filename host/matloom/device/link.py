@@ -140,6 +140,7 @@ class Link:
         return Hello.from_bytes(data)
 
     def _take_numbers(self, count: int) -> int:
+        """Return the next sequence number, and reserve `count` numbers from it on."""
         first = self._sequence
         self._sequence = first + count & 255
         return first
@@ -176,6 +177,7 @@ class Link:
             raise self._lost_error()
 
     def _lost_error(self) -> DeviceError:
+        """Return the error for a device that was restarted."""
         return DeviceError(
             f"the device at {self.stream.name} restarted, and its contents are lost",
             hint="open it again",
@@ -220,6 +222,7 @@ class Link:
         return [answer for answer in window.answers if answer is not None]
 
     def _timeout_error(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeoutError:
+        """Return the error for a request without a valid answer, or without any if `silent`."""
         heard = "no answer" if silent else "no valid answer"
         return DeviceTimeoutError(
             f"{heard} from {self.stream.name} to {kind.name} in {attempts} attempts at "
@@ -228,6 +231,7 @@ class Link:
         )
 
     def _require_running(self) -> None:
+        """Raise `DeviceClosedError` if calls are to end."""
         if self.stopped():
             raise DeviceClosedError(f"the device at {self.stream.name} was closed while in use")
 

@@ -51,6 +51,7 @@ class LinkTransport:
 
     @stopped.setter
     def stopped(self, stopped: Callable[[], bool]) -> None:
+        """Set that function."""
         self._link.stopped = stopped
 
     @property
@@ -102,6 +103,7 @@ class LinkTransport:
         self._link.exchange(Request.WRITE_MEMORY, requests)
 
     def _require_inside(self, address: int, size: int) -> None:
+        """Raise `DeviceError` for addresses outside external memory."""
         if not 0 <= address - self.memory_base <= self.memory_bytes - size:
             raise DeviceError(
                 f"{size} bytes at {address:#x} are outside external memory, which has "

@@ -13,7 +13,8 @@ _MEMORY_BASE = 0x8000_0000
 _CLOCK_HZ = 1_000_000
 
 
-def _source(config: Config, memory_bytes: int) -> SimulatorSources:
+def _simulator_sources(config: Config, memory_bytes: int) -> SimulatorSources:
+    """Return the sources of the simulator of an engine with host link and memory."""
     from matloom_rtl.generate import LINKED_NAME, generate_linked
     from matloom_rtl.link.settings import LinkSettings
 
@@ -55,5 +56,5 @@ class LinkedChip(LineSimulation):
         optimise: bool = True,
         on_line: Callable[[str], None] | None = None,
     ) -> None:
-        library = build(_source(config, memory_bytes), optimise, on_line)
+        library = build(_simulator_sources(config, memory_bytes), optimise, on_line)
         super().__init__(library, _MEMORY_BASE, memory_bytes)

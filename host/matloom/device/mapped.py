@@ -106,6 +106,7 @@ class MappedTransport:
         self._interrupt = interrupt or Interrupt(self._files[0])
 
     def _open_registers(self, name: str) -> None:
+        """Map the registers of a UIO device."""
         folder = self._root / "sys/class/uio" / name / "maps/map0"
         size, offset = self._number(folder / "size"), self._number(folder / "offset")
         if size < WINDOW_BYTES or offset % 4:
@@ -120,6 +121,7 @@ class MappedTransport:
         self._words = memoryview(pages)[offset : offset + size].cast("I")
 
     def _open_memory(self, name: str) -> None:
+        """Map the memory of a u-dma-buf device."""
         folder = self._root / "sys/class/u-dma-buf" / name
         size, base = self._number(folder / "size"), self._number(folder / "phys_addr")
         if not 0 < size <= (1 << 32) - base or base % _ALIGNMENT:
@@ -168,6 +170,7 @@ class MappedTransport:
         self._words[self._index(address)] = value
 
     def _index(self, address: int) -> int:
+        """Return the index of a register's 32-bit word; raise `OSError` if it does not exist."""
         if address % 4 or not 0 <= address < WINDOW_BYTES:
             raise OSError(f"there is no register at {address:#x}")
         return address // 4

@@ -40,6 +40,7 @@ def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None
 
 
 def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) -> Path:
+    """Map the chip to cells of an FPGA, and build the simulator of the netlist."""
     from matloom_rtl.fpga.netlist import map_chip
     from matloom_rtl.generate import generate
 
@@ -61,4 +62,5 @@ class NetlistTransport(RtlTransport):
     def _load(
         self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
+        """Load the simulator library of the netlist."""
         return load(build(config, trace, on_line))

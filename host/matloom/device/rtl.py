@@ -117,20 +117,21 @@ class RtlTransport:
         # The driver handles the interpreter's exit, because a thread may be simulating.
         self._end.atexit = False
         self.set_timing(timing or MemoryTiming())
-        if check_bus is None:
-            check_bus = os.environ.get(CHECK_VARIABLE) == "1"
-        self.check_bus = check_bus
-        if check_bus:
+        default = os.environ.get(CHECK_VARIABLE) == "1"
+        self.check_bus = default if check_bus is None else check_bus
+        if self.check_bus:
             self._library.matloom_check(self._handle, config.burst_beats, config.outstanding)
         if traced is not None:
-            self._trace(traced)
+            self._start_waves(traced)
 
     def _load(
         self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
+        """Load the simulator library; subclasses load others."""
         return load(build(config, trace=trace, on_line=on_line))
 
-    def _trace(self, waves: Waves) -> None:
+    def _start_waves(self, waves: Waves) -> None:
+        """Start to write waveforms; raise `DeviceError` if the file cannot be written."""
         path = os.fsencode(waves.path)
         if self._library.matloom_trace(self._handle, path, waves.first, waves.end):
             self.close()
@@ -211,7 +212,8 @@ class RtlTransport:
         if response.value:
             raise OSError(f"writing register {address:#x} failed with response {response.value}")
 
-    def _offset(self, address: int, size: int) -> int:
+    def _memory_offset(self, address: int, size: int) -> int:
+        """Return the offset of an address in external memory; raise `OSError` if outside."""
         offset = address - MEMORY_BASE
         if not 0 <= offset <= offset + size <= self.memory.size:
             raise OSError(
@@ -222,12 +224,12 @@ class RtlTransport:
 
     def read_block(self, address: int, size: int) -> bytes:
         """Return `size` bytes of external memory from a bus address on."""
-        offset = self._offset(address, size)
+        offset = self._memory_offset(address, size)
         return self.memory[offset : offset + size].tobytes()
 
     def write_block(self, address: int, data: bytes) -> None:
         """Write bytes to external memory from a bus address on."""
-        offset = self._offset(address, len(data))
+        offset = self._memory_offset(address, len(data))
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
     def wait_interrupt(self, cycles: int) -> int:
@@ -290,11 +292,9 @@ class RtlTransport:
 
 
 def _end(library: ctypes.CDLL, simulation: int, memory: NDArray[np.uint8], process: int) -> None:
-    """End a simulation in the process that began it: a forked one has none of Verilator's threads.
-
-    `memory` is a parameter to stay alive until then, as the chip uses it.
-    """
+    """End a simulation in the process that began it; a forked one lacks Verilator's threads."""
     if process == os.getpid():
         library.matloom_trace_end(simulation)
         library.matloom_destroy(simulation)
+    # It must live until here, as the chip uses it.
     del memory

@@ -32,6 +32,7 @@ def parse_address(device: str) -> tuple[str, int]:
 
 
 def _pyserial() -> Any:
+    """Return the module `serial`; raise `MissingPackageError` if it is missing."""
     try:
         import serial
         import serial.tools.list_ports
@@ -100,6 +101,7 @@ class SerialStream:
             raise self._disconnected_error(error) from None
 
     def _disconnected_error(self, error: OSError) -> DeviceError:
+        """Return the error for a port that is gone."""
         return DeviceError(
             f"port {self.name} went away while it was used: {error}",
             hint="check the cable, and that no other program opened it",

@@ -13,7 +13,7 @@ from matloom.toolchain.soc_firmware import boot_rom
 _FOLDER = HARNESS / "board"
 
 
-def _divisor(cpu: str | None) -> int:
+def _cycles_per_bit(cpu: str | None) -> int:
     """Return the cycles per bit of the line, more with a processor, whose firmware is slower."""
     return bit_cycles(cpu) if cpu else DIVISOR
 
@@ -26,7 +26,8 @@ def _board(name: str, cpu: str | None) -> Any:
     return found.with_processor() if cpu else found
 
 
-def _source(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
+def _simulator_sources(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
+    """Return the sources of the simulator of a board, with a processor if `cpu` is given."""
     from matloom.arch.config import load_config
     from matloom_rtl.board.plan import BOARD_TOP, board_verilog
     from matloom_rtl.board.top import settings_for
@@ -36,7 +37,7 @@ def _source(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
     board = _board(name, cpu)
     engine = load_config(config or board.config)
     clock_hz = round(settings_for(board)[0].output_hz)
-    pll, link = settings_for(board, baud=clock_hz // _divisor(cpu))
+    pll, link = settings_for(board, baud=clock_hz // _cycles_per_bit(cpu))
     soc = SocSettings(link=link, rom=boot_rom(), cpu=cpu) if cpu else None
     has_sdram = board.memory.kind == "sdram"
     defines: tuple[str, ...] = ("MATLOOM_SDRAM",) if has_sdram else ()
@@ -124,11 +125,12 @@ class SimulatedBoard(LineSimulation):
     ) -> None:
         self.breach, self.stopped = "", threading.Event()
         self._name = name
-        library = build(_source(name, config, cpu), optimise, on_line)
+        library = build(_simulator_sources(name, config, cpu), optimise, on_line)
         shape = _sdram_shape(name, cpu, sdram or {})
-        super().__init__(library, sdram=shape, divisor=_divisor(cpu))
+        super().__init__(library, sdram=shape, divisor=_cycles_per_bit(cpu))
 
     def _serve(self) -> None:
+        """Run the simulation; if a rule of the SDRAM was broken, tell it in `breach`."""
         super()._serve()
         from matloom_rtl.sdram.testing import RULES
 

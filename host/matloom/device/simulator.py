@@ -131,6 +131,7 @@ def arguments(config: Config, trace: str, probed: str) -> list[str]:
 
 
 def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, probed: str) -> Path:
+    """Generate the chip, and build its simulator with waves and probes as asked for."""
     # The only import of the hardware in the host.
     from matloom_rtl.generate import generate
 
@@ -166,6 +167,7 @@ def build_chip_simulator(
         key.update(f"{name}\0{text}\0".encode())
 
     def make(folder: Path) -> None:
+        """Write the sources to a folder and compile the library there."""
         chip.write(folder)
         for name, text in texts.items():
             (folder / name).write_text(text)
@@ -225,7 +227,7 @@ _SIGNATURES: _Signatures = {
 def load(path: Path) -> ctypes.CDLL:
     """Load a simulator library and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
-    _declare(library, _SIGNATURES)
+    _declare_functions(library, _SIGNATURES)
     return library
 
 
@@ -246,11 +248,12 @@ def load_probes(path: Path) -> ctypes.CDLL:
         "take_events": (None, [ctypes.c_void_p]),
         "write_coverage": (ctypes.c_int, [ctypes.c_char_p]),
     }
-    _declare(library, signatures)
+    _declare_functions(library, signatures)
     return library
 
 
-def _declare(library: ctypes.CDLL, signatures: _Signatures) -> None:
+def _declare_functions(library: ctypes.CDLL, signatures: _Signatures) -> None:
+    """Declare the types of result and arguments of a library's functions."""
     for name, (result, arguments) in signatures.items():
         function = getattr(library, f"matloom_{name}")
         function.restype, function.argtypes = result, arguments

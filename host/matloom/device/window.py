@@ -9,7 +9,7 @@ from matloom.device.frames import Reply, request_frame
 
 @dataclass(frozen=True, kw_only=True)
 class LinkRequest:
-    """A request without kind and sequence number.
+    """A request on the host link, without kind and sequence number.
 
     `length` is the number of bytes to read or write, `data` the bytes to write.
     """
@@ -77,6 +77,7 @@ class RequestWindow:
         self._mark_lost(list(self._sent))
 
     def _mark_lost(self, indices: Sequence[int]) -> None:
+        """Treat requests as lost, so that they are sent again."""
         self.repeats += len(indices)
         for index in indices:
             del self._sent[index]
@@ -105,13 +106,15 @@ class RequestWindow:
             return False
         if reply.status == Status.OKAY and len(reply.data) != self._answer_bytes(index):
             return False
-        self._answer(index, reply)
+        self._store_answer(index, reply)
         return True
 
     def _answer_bytes(self, index: int) -> int:
+        """Return the number of bytes in a request's answer."""
         return 0 if self._requests[index].data else self._requests[index].length
 
-    def _answer(self, index: int, reply: Reply) -> None:
+    def _store_answer(self, index: int, reply: Reply) -> None:
+        """Store the answer to a request, and advance the window over answered requests."""
         del self._sent[index]
         self.answers[index] = reply.data
         if reply.status != Status.OKAY and self.error is None:

@@ -120,7 +120,7 @@ class Contents:
 
     @property
     def shared_slots(self) -> str:
-        """Sentence on operators that share a slot of the completion-time table; empty if none."""
+        """Sentence on operators that share a timestamp (cycles known as a sum); empty if none."""
         shared = self.shared_timestamps
         count = sum(layer.timestamp in shared for layer in self.layers)
         if not count:

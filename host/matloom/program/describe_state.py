@@ -25,7 +25,7 @@ def describe_state(program: Program) -> list[str]:
     count, total = len(sizes), sum(sizes.values())
     lines = [f"state: {total:,} bytes in {count} variable{'s' * (count > 1)}"]
     for variable in program.variables:
-        place = f"kept by the host: {_reason(program, variable)}"
+        place = f"kept by the host: {_reason_on_host(program, variable)}"
         if variable.place is not None:
             place = f"{variable.place.region.name} {variable.place.offset}, in place"
         lines.append(f"  {variable.name}: {_type_and_size(program, variable)}, {place}")
@@ -33,13 +33,14 @@ def describe_state(program: Program) -> list[str]:
 
 
 def _type_and_size(program: Program, variable: VariableInfo) -> str:
+    """Return dtype, shape and size of a variable as text."""
     (info,) = (each for each in program.tensors if each.key == variable.before)
     shape = "x".join(map(str, info.shape))
     size = math.prod(info.shape) * np.dtype(info.dtype).itemsize
     return f"{info.dtype}[{shape}], {size:,} bytes"
 
 
-def _reason(program: Program, variable: VariableInfo) -> str:
+def _reason_on_host(program: Program, variable: VariableInfo) -> str:
     """Return a phrase that says why a variable cannot stay in external memory."""
     keys = {variable.before, variable.after}
     end_keys = {info.key for info in (*program.inputs, *program.outputs)}
@@ -58,6 +59,7 @@ def _reason(program: Program, variable: VariableInfo) -> str:
 
 
 def _engine_inputs(program: Program) -> Iterator[str]:
+    """Yield the names of the tensors that engine steps read, with repetitions."""
     for step in program.steps:
         for item in step.inputs:
             if isinstance(item, Binding):

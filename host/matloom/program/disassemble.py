@@ -26,7 +26,7 @@ def disassemble(source: Program | bytes) -> str:
     layer that it completes. Raises `IsaError` for bytes that are not instructions.
     """
     if isinstance(source, bytes):
-        return "\n".join(_lines(source, {}))
+        return "\n".join(_instruction_lines(source, {}))
     layers = {
         layer.timestamp: f"{layer.operator} {layer.name}"
         for layer in source.layers
@@ -41,28 +41,30 @@ def disassemble(source: Program | bytes) -> str:
     for number, step in enumerate(source.steps):
         if isinstance(step, EngineStep):
             lines.append(f"step {number}: engine, {step.predicted_cycles:,} cycles predicted")
-            lines += _lines(source.commands(step), layers)
+            lines += _instruction_lines(source.commands(step), layers)
             if step.repeat is not None:
                 cycles = step.repeat.predicted_cycles
                 lines.append(f"step {number}, weights on chip: engine, {cycles:,} cycles predicted")
-                lines += _lines(source.commands(step.repeat), layers)
+                lines += _instruction_lines(source.commands(step.repeat), layers)
         else:
             lines.append(f"step {number}: host, {step.operator} {', '.join(step.inputs)}")
     return "\n".join(map(printable, lines))
 
 
-def _lines(commands: bytes, layers: dict[int, str]) -> list[str]:
+def _instruction_lines(commands: bytes, layers: dict[int, str]) -> list[str]:
+    """Return a line for each instruction up to END."""
     lines, offset, number = [], 0, 0
     while offset < len(commands):
         instruction, end = unpack(commands, offset)
-        lines.append(f"{number:5d} {offset:7d}  {_text(instruction, layers)}")
+        lines.append(f"{number:5d} {offset:7d}  {_instruction_text(instruction, layers)}")
         offset, number = end, number + 1
         if instruction.opcode is Opcode.END:
             break
     return lines
 
 
-def _text(instruction: Instruction, layers: dict[int, str]) -> str:
+def _instruction_text(instruction: Instruction, layers: dict[int, str]) -> str:
+    """Return an instruction as text; `layers` are the names of operators by timestamp slot."""
     waits = "".join(
         f" {unit.name.lower()}-{getattr(instruction, 'wait_' + unit.name.lower())}"
         for unit in UNITS

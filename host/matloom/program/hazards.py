@@ -87,7 +87,7 @@ class Hazards:
         missing.
         """
         unit = _PLACES[instruction.opcode]
-        start = self._start(unit, instruction)
+        start = self._clock_at_start(unit, instruction)
         # Its own unit works in order, except for operands that are fetched early.
         ordered = (*start[:unit], _ALWAYS_COMPLETE, *start[unit + 1 :])
         marks = []
@@ -105,7 +105,7 @@ class Hazards:
         self._completions[unit].append((*completion[:unit], own, *completion[unit + 1 :]))
         self._starts[unit] = start
 
-    def _start(self, unit: int, instruction: Instruction) -> _Clock:
+    def _clock_at_start(self, unit: int, instruction: Instruction) -> _Clock:
         """Return the vector clock at an instruction's start; advance its unit's clock of fetches.
 
         It has the number of certainly completed instructions of each unit.
@@ -153,4 +153,5 @@ class Hazards:
 
 
 def _latest(first: _Clock, second: _Clock) -> _Clock:
+    """Return the element-wise maximum of two vector clocks."""
     return tuple(map(max, first, second))

@@ -90,6 +90,7 @@ class _Layout:
 
 @cache
 def _layout(opcode: Opcode) -> _Layout:
+    """Return the layout of an opcode's instructions, from a cache."""
     return _Layout(opcode)
 
 
@@ -246,6 +247,7 @@ class _Rules:
 
 @lru_cache
 def _rules(opcode: Opcode, config: Config) -> _Rules:
+    """Return the rules of an opcode's fields, from a cache."""
     return _Rules(opcode, config)
 
 

@@ -35,15 +35,15 @@ def check_programs(step: HostStep, programs: Sequence[Contents], outside: Conten
     carried, kept = values[:count], body.initial_state()
     plain = [kind for at, kind in enumerate(carried) if str(at) not in kept]
     going = _COUNTERS[1:counts]
-    _require("inputs of a body", body.inputs, [*_COUNTERS[:counts], *plain, *values[count:]])
-    _require("outputs of a body", body.outputs[: len(going + plain)], [*going, *plain])
+    _require_kinds("inputs of a body", body.inputs, [*_COUNTERS[:counts], *plain, *values[count:]])
+    _require_kinds("outputs of a body", body.outputs[: len(going + plain)], [*going, *plain])
     stacked = list(map(_shape_and_type, body.outputs[len(going + plain) :]))
     named = {str(at): kind for at, kind in enumerate(carried)}
     for name, array in kept.items():
         if named.get(name) != (array.shape, array.dtype.name):
             raise ProgramError(f"a loop must not keep variable {name!r} of {array.dtype}")
     for condition in conditions:
-        _require("inputs of a condition", condition.inputs, carried)
+        _require_kinds("inputs of a condition", condition.inputs, carried)
         if [math.prod(info.shape) for info in condition.outputs] != [1]:
             raise ProgramError("a condition must have one output, of one element")
     _check_results(step, known, carried, stacked)
@@ -55,6 +55,7 @@ def _check_results(
     carried: Sequence[_Kind],
     stacked: Sequence[_Kind],
 ) -> None:
+    """Check that each result of a loop has the shape and type of the value that it returns."""
     made = [*carried, *stacked]
     for name, at in zip(step.outputs, step.attributes["results"], strict=True):
         if at >= len(made):
@@ -67,10 +68,12 @@ def _check_results(
 
 
 def _shape_and_type(info: TensorInfo | HostConstant) -> _Kind:
+    """Return the shape and the dtype of a tensor or constant."""
     return info.shape, info.dtype
 
 
-def _require(subject: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
+def _require_kinds(subject: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
+    """Raise `ProgramError` unless tensors have these shapes and types, in this order."""
     found = list(map(_shape_and_type, infos))
     if found != list(kinds):
         raise ProgramError(f"{subject} of a loop must be {list(kinds)}, not {found}")

@@ -17,7 +17,7 @@ from matloom.program.records import HostConstant, HostStep, TensorInfo
 
 
 def tensors_by_name(program: Contents) -> dict[str, Tensor]:
-    """Return the tensors and constants of a program by key or name, constants with their data.
+    """Return the tensors and constants of a program, by key or name; constants have their data.
 
     Raises
     ------
@@ -72,6 +72,7 @@ def require_valid(subject: str, graph: Graph) -> None:
 
 
 def _tensor(info: TensorInfo) -> Tensor:
+    """Return a program's tensor as a tensor of a graph."""
     quantisation = None
     if info.quantised is not None:
         quantisation = Quantisation(
@@ -81,6 +82,7 @@ def _tensor(info: TensorInfo) -> Tensor:
 
 
 def _constant(constant: HostConstant, host_data: bytes) -> Tensor:
+    """Return a program's constant as a tensor of a graph, with its data."""
     dtype = np.dtype(constant.dtype)
     count = math.prod(constant.shape)
     end = constant.offset + count * dtype.itemsize

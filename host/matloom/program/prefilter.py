@@ -17,21 +17,21 @@ _Numbers = NDArray[np.int64]
 
 def doubtful_instructions(table: InstructionTable, config: Config) -> set[int]:
     """Return the indices of instructions whose fields, region or waits need a closer check."""
-    found = [*_stores(table), *_waits(table)]
+    found = [*_illegal_stores(table), *_waits_too_far_back(table)]
     return {
         *table.doubtful_indices(config),
         *(number for each in found for number in each.tolist()),
     }
 
 
-def _stores(table: InstructionTable) -> Iterator[_Numbers]:
+def _illegal_stores(table: InstructionTable) -> Iterator[_Numbers]:
     """Yield the indices of STOREs that write to read-only regions of external memory."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.STORE:
             yield numbers[~np.isin(columns["region"], WRITABLE_REGIONS)]
 
 
-def _waits(table: InstructionTable) -> Iterator[_Numbers]:
+def _waits_too_far_back(table: InstructionTable) -> Iterator[_Numbers]:
     """Yield the indices of instructions that wait for more instructions than precede them."""
     units = {opcode: numbers for opcode, numbers, _columns in table.columns()}
     for _opcode, numbers, columns in table.columns():

@@ -101,6 +101,7 @@ class _Reader:
         )
 
     def _read_texts(self) -> list[str]:
+        """Return the texts of the file; raise `ProgramError` if the section is damaged."""
         strings, end, texts = self._bytes["strings"], 0, []
         for at, row in enumerate(self._tables["texts"]):
             if row["offset"] != end:
@@ -122,13 +123,16 @@ class _Reader:
         return texts
 
     def _list(self, row: _Row, name: str, pool: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a list of a record, which is stored as a part of the section `pool`."""
         first = row[f"{name}_first"]
         return tuple(pool[first : first + row[f"{name}_count"]])
 
     def _objects(self, row: _Row, name: str, find: Callable[[int], Any]) -> tuple[Any, ...]:
+        """Return the objects that `find` returns for the numbers of a list of a record."""
         return tuple(find(number) for number in self._list(row, name, self._integers))
 
     def _info(self, number: int) -> TensorInfo:
+        """Return the tensor of a number; raise `ProgramError` if there is none."""
         if not 0 <= number < len(self._tensors):
             raise ProgramError(
                 f"an input or output must be one of {len(self._tensors)} tensors, not {number}"
@@ -136,6 +140,7 @@ class _Reader:
         return self._tensors[number]
 
     def _operand(self, number: int) -> str:
+        """Return the key of a tensor or, for a negative number, the name of a constant."""
         if number >= 0:
             return self._info(number).key
         if -1 - number >= len(self._constants):
@@ -145,6 +150,7 @@ class _Reader:
         return self._constants[-1 - number].name
 
     def _config(self) -> Config:
+        """Return the configuration of the file; raise `ProgramError` if it is not valid."""
         rows = self._tables["configuration"]
         fields = CONFIGURATION[: max(len(rows), CONFIGURATION_FIELDS)]
         values = self._values("configuration", rows, fields)
@@ -160,6 +166,7 @@ class _Reader:
         return config
 
     def _memory(self) -> Memory:
+        """Return the memory of the file, or the reference memory if it has none."""
         for row in self._tables["memory"]:
             rate = Fraction(row["bytes_numerator"], row["bytes_denominator"])
             names = ("read_latency", "write_latency", "outstanding", "row_bytes", "row_miss_cycles")
@@ -172,6 +179,7 @@ class _Reader:
     def _values(
         self, owner: str, rows: Sequence[_Row], attributes: Sequence[Attribute]
     ) -> dict[str, Any]:
+        """Return attributes by name; raise `ProgramError` unless the records have exactly these."""
         keys, wanted = [row["key"] for row in rows], [item.key for item in attributes]
         if keys != wanted:
             raise ProgramError(f"{owner} must have the attributes {wanted}, not {keys}")
@@ -203,6 +211,7 @@ class _Reader:
         return values if kind in _LISTS else values[0]
 
     def _tensor(self, row: _Row) -> TensorInfo:
+        """Return the tensor of a record."""
         quantised = None
         if row["quantised"]:
             quantised = Quantised(scale=row["scale"], zero_point=row["zero_point"])
@@ -223,6 +232,7 @@ class _Reader:
         self._tensors[row["tensor"]] = replace(info, name=name, unique=info.key)
 
     def _constant(self, row: _Row) -> HostConstant:
+        """Return the constant of a record."""
         return HostConstant(
             name=self._texts[row["name"]],
             offset=row["offset"],
@@ -234,6 +244,7 @@ class _Reader:
         )
 
     def _binding(self, row: _Row) -> Binding:
+        """Return the binding of a record: where a tensor is in external memory."""
         info = self._info(row["tensor"])
         return Binding(
             name=info.key,
@@ -244,6 +255,7 @@ class _Reader:
         )
 
     def _steps(self) -> tuple[EngineStep | HostStep, ...]:
+        """Return the steps in order, each read from the section of its kind."""
         counts = dict.fromkeys(STEP_KINDS, 0)
         steps: list[EngineStep | HostStep] = []
         for row in self._tables["steps"]:
@@ -264,6 +276,7 @@ class _Reader:
         return tuple(steps)
 
     def _engine_step(self, row: _Row) -> EngineStep:
+        """Return the engine step of a record."""
         repeats = [
             self._repeat(item) for item in self._list(row, "repeat", self._tables["repeats"])
         ]
@@ -277,6 +290,7 @@ class _Reader:
         )
 
     def _repeat(self, row: _Row) -> Repeat:
+        """Return the commands of a record for later calls."""
         spans = self._list(row, "kept", self._tables["spans"])
         return Repeat(
             command_offset=row["command_offset"],
@@ -286,6 +300,7 @@ class _Reader:
         )
 
     def _host_step(self, row: _Row) -> HostStep:
+        """Return the host step of a record; raise `ProgramError` if its operator is unknown."""
         operator = OPERATOR_BY_NUMBER.get(row["operator"])
         if operator is None:
             raise ProgramError(
@@ -301,6 +316,7 @@ class _Reader:
         )
 
     def _layer(self, row: _Row) -> LayerInfo:
+        """Return the report on an operator from a record."""
         return LayerInfo(
             name=self._texts[row["name"]],
             operator=self._texts[row["operator"]],
@@ -315,6 +331,7 @@ class _Reader:
         )
 
     def _variable(self, row: _Row) -> VariableInfo:
+        """Return the variable of a record."""
         places = self._list(row, "place", self._bindings)
         return VariableInfo(
             name=self._texts[row["name"]],
@@ -325,10 +342,12 @@ class _Reader:
         )
 
     def _preprocess(self, row: _Row) -> PreprocessInfo:
+        """Return the preprocessing of a record."""
         definition = self._texts[row["definition"]]
         return PreprocessInfo(tensor=self._info(row["tensor"]).key, definition=definition)
 
     def _verdict(self, row: _Row) -> Verdict:
+        """Return the result of the compiler's check from a record."""
         return Verdict(
             mode=CHECKS[row["mode"]],
             seed=row["seed"],

@@ -19,7 +19,7 @@ _CONSTANTS = ("weight_addr", "param_addr")
 def repeat_problem(
     first: Iterable[Instruction], repeated: Iterable[Instruction], repeat: Repeat, config: Config
 ) -> str | None:
-    """Return a sentence on why a repetition is not safe; None if it is.
+    """Return why a repetition for later calls is not safe, as a sentence; None if it is safe.
 
     It is safe if the step leaves on chip all that the repetition needs. The last instruction of the
     step, `first`, that writes a kept byte must be a LOAD from the constant region PROGRAM; the
@@ -38,6 +38,7 @@ def repeat_problem(
 def _loading_problem(
     commands: Iterable[Instruction], kept_bytes: NDArray[np.bool_], config: Config
 ) -> str | None:
+    """Return a sentence unless the first call loads all kept bytes, and does not overwrite them."""
     loaded = np.zeros_like(kept_bytes)
     for instruction in commands:
         constant = instruction.opcode is Opcode.LOAD and instruction.region == Region.PROGRAM
@@ -56,6 +57,7 @@ def _loading_problem(
 def _repeating_problem(
     commands: Iterable[Instruction], kept_bytes: NDArray[np.bool_], config: Config
 ) -> str | None:
+    """Return a sentence if a repetition reads constants it lacks, or writes kept bytes; or None."""
     known = kept_bytes.copy()
     for number, instruction in enumerate(commands):
         name = f"instruction {number} ({instruction.opcode.name}) of a repetition"
@@ -87,6 +89,7 @@ def _is_constant(access: MemoryAccess, instruction: Instruction) -> bool:
 
 
 def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]:
+    """Yield the accesses of an instruction to the scratchpad that are not empty."""
     for access in accesses(instruction, config):
         if access.space[0] is AddressSpace.SPAD and access.start < access.end:
             yield access

@@ -29,7 +29,9 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
             f"inputs must be named {sorted(wanted)}, not {names}",
             hint=next(filter(None, near), "matloom explain NET lists the inputs"),
         )
-    samples = {_samples(info, _array(name, inputs[name])) for name, info in wanted.items()} or {1}
+    samples = {
+        _sample_count(info, _as_array(name, inputs[name])) for name, info in wanted.items()
+    } or {1}
     if len(samples) != 1:
         raise UserError(
             f"all inputs must have the same number of samples, not {sorted(samples)}",
@@ -49,7 +51,7 @@ def require_single(program: Program, *, outputs: bool) -> None:
         )
 
 
-def _array(name: str, given: Any) -> Array:
+def _as_array(name: str, given: Any) -> Array:
     """Return an input as an array; raise an error if its nested lists differ in length."""
     try:
         return np.asarray(given)
@@ -60,7 +62,7 @@ def _array(name: str, given: Any) -> Array:
         ) from None
 
 
-def _conversion(info: TensorInfo, array: Array) -> str:
+def _conversion_hint(info: TensorInfo, array: Array) -> str:
     """Return a hint, for an error message, on how to convert an array to the dtype of an input."""
     if info.quantised is not None and array.dtype.kind == "f":
         scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
@@ -70,12 +72,12 @@ def _conversion(info: TensorInfo, array: Array) -> str:
     return "matloom explain NET lists the inputs and their types"
 
 
-def _samples(info: TensorInfo, array: Array) -> int:
+def _sample_count(info: TensorInfo, array: Array) -> int:
     """Return the number of samples in an array; raise an error if its dtype or shape is wrong."""
     if array.dtype != np.dtype(info.dtype):
         raise UserTypeError(
             f"input {info.name!r} must be {info.dtype}, not {array.dtype}",
-            hint=_conversion(info, array),
+            hint=_conversion_hint(info, array),
         )
     rule = f"input {info.name!r} must have shape {info.shape}"
     if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
@@ -117,6 +119,7 @@ def concatenate_results(results: Sequence[Mapping[str, Array]]) -> dict[str, Arr
 
 
 def _concatenate(name: str, arrays: Sequence[Array]) -> Array:
+    """Return an output of all samples, along their first axis; of scalars, the last one."""
     if not arrays[0].ndim:
         return arrays[-1]
     shapes = {array.shape[1:] for array in arrays}

@@ -44,10 +44,10 @@ class Sections:
 
 def read_sections(data: bytes) -> Sections:
     """Return the sections of a file; raise `ProgramError` if they break the format's rules."""
-    digest, count = _header(data)
+    digest, count = _read_header(data)
     tables: dict[str, _Array] = {}
     raw: dict[str, bytes] = {}
-    for section, offset, size in _directory(data, count):
+    for section, offset, size in _read_directory(data, count):
         if section.fields:
             records = size // section.record_bytes
             tables[section.name] = np.frombuffer(data, array_type(section), records, offset)
@@ -75,7 +75,7 @@ def read_sections(data: bytes) -> Sections:
 _DAMAGED_HINT = "the file is damaged: copy it again, or compile its network again"
 
 
-def _header(data: bytes) -> tuple[int, int]:
+def _read_header(data: bytes) -> tuple[int, int]:
     """Return the digest and the number of sections; raise `ProgramError` for a bad header."""
     size = packer(HEADER).size
     if data[:8] != MAGIC[: len(data)]:
@@ -114,7 +114,7 @@ def _header(data: bytes) -> tuple[int, int]:
     return digest, count
 
 
-def _directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
+def _read_directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
     """Return the sections that the schema knows, with their offsets and sizes in bytes."""
     entry, at = packer(DIRECTORY), packer(HEADER).size
     end, last = at + count * entry.size, 0
@@ -151,6 +151,7 @@ def _directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
 
 
 def _check_entry(section: Section, name: str, size: int, records: int, record: int) -> None:
+    """Raise `ProgramError` unless a section has the size and the number of records it may have."""
     if record != section.record_bytes:
         raise ProgramError(
             f"{name} must have records of {section.record_bytes} bytes, not {record}"

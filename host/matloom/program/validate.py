@@ -48,7 +48,7 @@ def validate(program: Contents) -> None:
     _check_regions(program)
     check_variables(program)
     _check_order(program)
-    tensors = _tensors(program)
+    tensors = _checked_tensors(program)
     for number, step in enumerate(program.steps):
         if isinstance(step, EngineStep):
             _check_engine_step(number, step, program)
@@ -63,6 +63,7 @@ def validate(program: Contents) -> None:
 
 
 def _check_names(subject: str, names: Iterable[str]) -> None:
+    """Raise `ProgramError` if a name occurs twice."""
     seen = set()
     for name in names:
         if name in seen:
@@ -70,7 +71,7 @@ def _check_names(subject: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _size(subject: str, item: TensorInfo | HostConstant) -> int:
+def _checked_size(subject: str, item: TensorInfo | HostConstant) -> int:
     """Return the size in bytes of a tensor or constant; raise `ProgramError` if it is illegal."""
     if item.dtype not in DTYPES:
         raise ProgramError(f"{subject} {item.name!r} must be of a known type, not {item.dtype!r}")
@@ -87,11 +88,12 @@ def _size(subject: str, item: TensorInfo | HostConstant) -> int:
 
 
 def _check_sizes(program: Contents) -> None:
-    total = sum(_size("tensor", info) for info in program.tensors)
+    """Check the sizes of tensors and constants, and the alignment of constants."""
+    total = sum(_checked_size("tensor", info) for info in program.tensors)
     if total > TENSORS_LIMIT:
         raise ProgramError(f"all tensors must have at most {TENSORS_LIMIT} bytes, not {total}")
     for constant in program.constants:
-        _size("constant", constant)
+        _checked_size("constant", constant)
         if constant.offset % CONSTANT_ALIGNMENT:
             raise ProgramError(
                 f"constant {constant.name!r} must begin at a multiple of {CONSTANT_ALIGNMENT}, "
@@ -102,6 +104,7 @@ def _check_sizes(program: Contents) -> None:
 
 
 def _check_regions(program: Contents) -> None:
+    """Check the sizes of the regions of external memory against image, inputs and outputs."""
     sizes = {region: program.region_bytes.get(region, 0) for region in Region}
     total = sum(sizes.values())
     if total > REGION_LIMIT:
@@ -129,6 +132,7 @@ def _check_regions(program: Contents) -> None:
 
 
 def _binding_end(binding: Binding, region: Region) -> int:
+    """Return the end of a tensor in its region; raise `ProgramError` for a bad region or offset."""
     name = f"the binding of {binding.name!r}"
     if binding.region is not region:
         raise ProgramError(f"{name} must be in region {region.name}, not {binding.region.name}")
@@ -139,7 +143,7 @@ def _binding_end(binding: Binding, region: Region) -> int:
     return binding.offset + math.prod(binding.shape) * _BYTES[binding.dtype]
 
 
-def _tensors(program: Contents) -> dict[str, Tensor]:
+def _checked_tensors(program: Contents) -> dict[str, Tensor]:
     """Return tensors and constants by key or name, after checking each."""
     infos = {info.key: info for info in program.tensors}
     for constant in program.constants:
@@ -164,8 +168,8 @@ def _check_order(program: Contents) -> None:
             if infos.get(info.key) != info:
                 raise ProgramError(f"{what} {info.name!r} must be one of the program's tensors")
     known = {constant.name for constant in program.constants}
-    _provide("an input", (info.key for info in program.inputs), known)
-    _provide("a variable", (variable.before for variable in program.variables), known)
+    _add_provided("an input", (info.key for info in program.inputs), known)
+    _add_provided("a variable", (variable.before for variable in program.variables), known)
     for number, step in enumerate(program.steps):
         for item in step.inputs:
             name = item.name if isinstance(item, Binding) else item
@@ -174,7 +178,7 @@ def _check_order(program: Contents) -> None:
                     f"step {number} must read an input or an earlier result, not {name!r}"
                 )
         written = (item.name if isinstance(item, Binding) else item for item in step.outputs)
-        _provide(f"step {number}", written, known)
+        _add_provided(f"step {number}", written, known)
     ends = [("output", info.key) for info in program.outputs]
     ends += [("variable", variable.after) for variable in program.variables]
     for what, name in ends:
@@ -182,7 +186,8 @@ def _check_order(program: Contents) -> None:
             raise ProgramError(f"{what} {name!r} must be made by a step")
 
 
-def _provide(subject: str, names: Iterable[str], provided: set[str]) -> None:
+def _add_provided(subject: str, names: Iterable[str], provided: set[str]) -> None:
+    """Add names to `provided`, those of earlier steps; raise `ProgramError` if one is there."""
     for name in names:
         if name in provided:
             raise ProgramError(f"{subject} must not provide {name!r} again")
@@ -190,6 +195,7 @@ def _provide(subject: str, names: Iterable[str], provided: set[str]) -> None:
 
 
 def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None:
+    """Check the tensors and the commands of an engine step, and of its repetition, if any."""
     name = f"step {number} (engine)"
     infos = {info.key: info for info in program.tensors}
     for side in (step.inputs, step.outputs):
@@ -229,6 +235,7 @@ def _check_overlaps(name: str, side: Sequence[Binding]) -> None:
 
 
 def _check_commands(name: str, buffer: EngineStep | Repeat, program: Contents) -> None:
+    """Check that commands lie within the image, at whole instruction words."""
     for field in ("command_offset", "command_bytes"):
         value = getattr(buffer, field)
         if value % INSTRUCTION_WORD_BYTES:
@@ -245,6 +252,7 @@ def _check_commands(name: str, buffer: EngineStep | Repeat, program: Contents) -
 
 
 def _check_layer(layer: LayerInfo, program: Contents) -> None:
+    """Check where an operator runs, its timestamp slot and its modes."""
     name = f"layer {layer.name!r}"
     if layer.where not in PLACES:
         raise ProgramError(f"{name} must run at one of {', '.join(PLACES)}, not {layer.where!r}")

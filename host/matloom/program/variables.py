@@ -31,13 +31,15 @@ def check_variables(program: Contents) -> None:
     _check_bindings(program)
 
 
-def _bytes(info: TensorInfo) -> int:
+def _size_bytes(info: TensorInfo) -> int:
+    """Return the size of a tensor in bytes."""
     return math.prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
 def _check_variable(
     variable: VariableInfo, infos: dict[str, TensorInfo], program: Contents
 ) -> None:
+    """Check that a variable's tensors match, and that its initial value lies in the host's data."""
     name = f"variable {variable.name!r}"
     for tensor in (variable.before, variable.after):
         if tensor not in infos:
@@ -51,7 +53,7 @@ def _check_variable(
         raise ProgramError(
             f"{name} must begin at a multiple of {CONSTANT_ALIGNMENT}, not {variable.initial}"
         )
-    end = variable.initial + _bytes(before)
+    end = variable.initial + _size_bytes(before)
     if not 0 <= variable.initial < end <= len(program.host_data):
         raise ProgramError(f"{name} must begin within {len(program.host_data)} bytes, not {end}")
 

@@ -14,7 +14,7 @@ def describe_verdict(verdict: Verdict | None) -> str:
     parts = []
     if verdict.mode != "none":
         parts.append(
-            f"{_share(verdict)} on the functional model, seed {verdict.seed} ({verdict.mode})"
+            f"{_share_text(verdict)} on the functional model, seed {verdict.seed} ({verdict.mode})"
         )
     if verdict.stages[1]:
         parts.append(
@@ -24,7 +24,7 @@ def describe_verdict(verdict: Verdict | None) -> str:
     return f"{text}; a simpler schedule: {verdict.fallback}" if verdict.fallback else text
 
 
-def _share(verdict: Verdict) -> str:
+def _share_text(verdict: Verdict) -> str:
     """Return a phrase on the share of MACs that was compared, and on the runs that did so."""
     runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
     tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""

@@ -43,15 +43,16 @@ def verify_program(program: Program) -> None:
 
 
 def _verify_steps(program: Program) -> None:
+    """Verify the commands of all engine steps, and of their repetitions for later calls."""
     steps = [step for step in program.steps if isinstance(step, EngineStep)]
     for step in steps:
-        commands = _commands(program, step)
+        commands = _commands_of(program, step)
         verify_commands(commands, program.config, program.region_bytes)
         if step.repeat is None:
             continue
         if len(steps) > 1:
             raise VerifyError(f"a step with a repeat must be the only engine step of {len(steps)}")
-        repeated = _commands(program, step.repeat)
+        repeated = _commands_of(program, step.repeat)
         verify_commands(repeated, program.config, program.region_bytes)
         problem = repeat_problem(
             unpack_all(commands), unpack_all(repeated), step.repeat, program.config
@@ -60,7 +61,8 @@ def _verify_steps(program: Program) -> None:
             raise VerifyError(problem)
 
 
-def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
+def _commands_of(program: Program, buffer: EngineStep | Repeat) -> bytes:
+    """Return the commands of a step; raise VerifyError unless they are whole instruction words."""
     for name in ("command_offset", "command_bytes"):
         value = getattr(buffer, name)
         if value % INSTRUCTION_WORD_BYTES:
@@ -97,10 +99,13 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     An instruction reads ahead of its writes by the length of its pipeline, which is not specified.
     In place, each value is read before it is replaced, and not read again.
     """
-    return _overlaps(instruction, accesses(instruction, config), config)
+    return _accesses_overlap(instruction, accesses(instruction, config), config)
 
 
-def _overlaps(instruction: Instruction, accesses: Iterable[MemoryAccess], config: Config) -> bool:
+def _accesses_overlap(
+    instruction: Instruction, accesses: Iterable[MemoryAccess], config: Config
+) -> bool:
+    """Return whether a scratchpad read overlaps a write, other than exactly in place."""
     found = [
         item for item in accesses if item.space[0] is AddressSpace.SPAD and item.start < item.end
     ]
@@ -177,25 +182,27 @@ def _decode_one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
         number += 1
 
 
-def _name(number: int, instruction: Instruction) -> str:
+def _label(number: int, instruction: Instruction) -> str:
+    """Return the index and the opcode of an instruction, as messages name it."""
     return f"instruction {number} ({instruction.opcode.name})"
 
 
 def _check_legal(
     number: int, instruction: Instruction, issued: Mapping[Opcode, int], config: Config
 ) -> None:
+    """Raise VerifyError for an illegal field or region, or for a wait that reaches too far back."""
     problem = illegal_field(instruction, config)
     if problem is not None:
         raise VerifyError(f"instruction {number}: {problem}")
     if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
         region = Region(instruction.region).name
-        name = _name(number, instruction)
+        name = _label(number, instruction)
         raise VerifyError(f"{name} must write to a writable region, not {region}")
     for unit, field in zip(UNITS, _WAITS, strict=True):
         wait = instruction.values.get(field, 0)
         if wait > issued[unit]:
             raise VerifyError(
-                f"{_name(number, instruction)} must wait for one of the {issued[unit]} "
+                f"{_label(number, instruction)} must wait for one of the {issued[unit]} "
                 f"{unit.name} before it, not {wait} back"
             )
 
@@ -207,6 +214,7 @@ def _check_bounds(
     config: Config,
     region_bytes: Mapping[Region, int],
 ) -> None:
+    """Raise VerifyError for an access beyond its memory, or one that overlaps another."""
     for access in accesses:
         memory, region = access.space
         if region is not None:
@@ -215,11 +223,11 @@ def _check_bounds(
             capacity = config.spad_bytes if memory is AddressSpace.SPAD else config.acc_entries
         if access.end > capacity:
             raise VerifyError(
-                f"{_name(number, instruction)}: {memory.name} addresses must end by {capacity}, "
+                f"{_label(number, instruction)}: {memory.name} addresses must end by {capacity}, "
                 f"not {access.end}"
             )
-    if _overlaps(instruction, accesses, config):
-        name = _name(number, instruction)
+    if _accesses_overlap(instruction, accesses, config):
+        name = _label(number, instruction)
         raise VerifyError(f"{name} must read the bytes it writes in place or not at all")
 
 

@@ -88,6 +88,7 @@ def with_checksum(data: bytes) -> bytes:
 
 
 def _pack(section: Section, rows: Sequence[_Row]) -> bytes:
+    """Return the records of a section in bytes; raise `ProgramError` if a number does not fit."""
     pack = packer(section.fields).pack
     try:
         return b"".join(pack(*row) for row in rows)
@@ -113,31 +114,31 @@ class _Writer:
         self._tensors = {info.key: at for at, info in enumerate(program.tensors)}
         self._operands = {item.name: -1 - at for at, item in enumerate(program.constants)}
         self._operands = {**self._tensors, **self._operands}
-        self._network(program)
+        self._add_network(program)
         for attribute in _stored_fields(program.config):
             value = getattr(program.config, attribute.python)
-            self.rows["configuration"].append(self._value(attribute, value))
+            self.rows["configuration"].append(self._attribute_record(attribute, value))
         for info in program.tensors:
-            self._tensor(info)
+            self._add_tensor(info)
         self.rows["ends"] = [
             (at, self._text(info.name)) for at, info in enumerate(program.tensors) if info.unique
         ]
         for constant in program.constants:
-            self._constant(constant)
+            self._add_constant(constant)
         for step in program.steps:
-            self._step(step)
+            self._add_step(step)
         for layer in program.layers:
-            self._layer(layer)
+            self._add_layer(layer)
         for variable in program.variables:
-            self._variable(variable)
+            self._add_variable(variable)
         self.rows["preprocessing"] = [
             (self._tensors[item.tensor], self._text(item.definition))
             for item in program.preprocessing
         ]
         if program.verdict is not None:
-            self._verdict(program.verdict)
+            self._add_verdict(program.verdict)
         if program.memory != REFERENCE_MEMORY:
-            self._memory(program.memory)
+            self._add_memory(program.memory)
         self.bytes = {
             "strings": bytes(self._strings),
             "image": program.image,
@@ -162,22 +163,25 @@ class _Writer:
             self._texts[value] = number
         return self._texts[value]
 
-    def _list(self, pool: str, values: Sequence[int | float]) -> tuple[int, int]:
+    def _add_list(self, pool: str, values: Sequence[int | float]) -> tuple[int, int]:
+        """Add numbers to a section of numbers; return the index of the first, and their count."""
         first = len(self.rows[pool])
         self.rows[pool].extend((value,) for value in values)
         return first, len(values)
 
-    def _network(self, program: Contents) -> None:
+    def _add_network(self, program: Contents) -> None:
+        """Add the record of the network: name, inputs, outputs, sizes of regions."""
         inputs, outputs = (
-            self._list("integers", [self._tensors[info.key] for info in side])
+            self._add_list("integers", [self._tensors[info.key] for info in side])
             for side in (program.inputs, program.outputs)
         )
         sizes = [program.region_bytes.get(region, 0) for region in Region]
         row = (self._text(program.name), *inputs, *outputs, *sizes, 0)
         self.rows["network"].append(row)
 
-    def _tensor(self, info: TensorInfo) -> None:
-        shape = self._list("integers", info.shape)
+    def _add_tensor(self, info: TensorInfo) -> None:
+        """Add the record of a tensor."""
+        shape = self._add_list("integers", info.shape)
         quantisation = info.quantised
         scale, zero = (
             (0.0, 0) if quantisation is None else (quantisation.scale, quantisation.zero_point)
@@ -186,37 +190,41 @@ class _Writer:
         row = (self._text(info.key), dtype, *shape, scale, zero, int(quantisation is not None))
         self.rows["tensors"].append(row)
 
-    def _constant(self, constant: HostConstant) -> None:
+    def _add_constant(self, constant: HostConstant) -> None:
+        """Add the record of a constant."""
         self.rows["constants"].append(
             (
                 self._text(constant.name),
                 DTYPES.index(constant.dtype),
-                *self._list("integers", constant.shape),
-                *self._list("floats", constant.scales),
-                *self._list("integers", constant.zero_points),
+                *self._add_list("integers", constant.shape),
+                *self._add_list("floats", constant.scales),
+                *self._add_list("integers", constant.zero_points),
                 constant.offset,
                 -1 if constant.axis is None else constant.axis,
             )
         )
 
-    def _bindings(self, bindings: Sequence[Binding]) -> tuple[int, int]:
+    def _add_bindings(self, bindings: Sequence[Binding]) -> tuple[int, int]:
+        """Add the records of bindings; return the index of the first, and their count."""
         first = len(self.rows["bindings"])
         for item in bindings:
             row = (self._tensors[item.name], int(item.region), item.offset, 0)
             self.rows["bindings"].append(row)
         return first, len(bindings)
 
-    def _step(self, step: EngineStep | HostStep) -> None:
+    def _add_step(self, step: EngineStep | HostStep) -> None:
+        """Add the record of a step."""
         rows = self.rows[f"{step.kind}_steps"]
         self.rows["steps"].append((STEP_KINDS.index(step.kind), len(rows)))
         if isinstance(step, HostStep):
-            rows.append(self._host_step(step))
+            rows.append(self._host_step_record(step))
             return
-        inputs, outputs = self._bindings(step.inputs), self._bindings(step.outputs)
+        inputs, outputs = self._add_bindings(step.inputs), self._add_bindings(step.outputs)
         head = (step.command_offset, step.command_bytes, *inputs, *outputs, step.predicted_cycles)
-        rows.append((*head, *self._repeat(step.repeat)))
+        rows.append((*head, *self._add_repeat(step.repeat)))
 
-    def _repeat(self, repeat: Repeat | None) -> tuple[int, int]:
+    def _add_repeat(self, repeat: Repeat | None) -> tuple[int, int]:
+        """Add the record of commands for later calls; return its index, and 1, or 0 without any."""
         first = len(self.rows["repeats"])
         if repeat is None:
             return first, 0
@@ -226,21 +234,22 @@ class _Writer:
         self.rows["repeats"].append((*head, *spans))
         return first, 1
 
-    def _host_step(self, step: HostStep) -> _Row:
+    def _host_step_record(self, step: HostStep) -> _Row:
+        """Return the record of a host step, after adding those of its attributes."""
         operator = OPERATOR_BY_NAME[step.operator]
         first = len(self.rows["attributes"])
         for attribute in attributes_of(operator, ATTRIBUTES):
             value = step.attributes[attribute.python]
-            self.rows["attributes"].append(self._value(attribute, value))
+            self.rows["attributes"].append(self._attribute_record(attribute, value))
         return (
             operator.number,
             self._text(step.reason),
-            *self._list("integers", [self._operands[name] for name in step.inputs]),
-            *self._list("integers", [self._tensors[name] for name in step.outputs]),
+            *self._add_list("integers", [self._operands[name] for name in step.inputs]),
+            *self._add_list("integers", [self._tensors[name] for name in step.outputs]),
             *(first, len(operator.attributes)),
         )
 
-    def _value(self, attribute: Attribute, value: Any) -> _Row:
+    def _attribute_record(self, attribute: Attribute, value: Any) -> _Row:
         """Return the record of an attribute's value; add the value's elements to their section."""
         if value is None:
             return attribute.key, Kind.NONE, 0, 0
@@ -256,43 +265,33 @@ class _Writer:
         if attribute.choices:
             values = [attribute.choices.index(item) for item in values]
         if isinstance(value, float):
-            return attribute.key, Kind.FLOAT, *self._list("floats", values)
+            return attribute.key, Kind.FLOAT, *self._add_list("floats", values)
         kind = Kind.BOOLEAN if isinstance(value, bool) else Kind.INTEGER
-        return attribute.key, Kind.INTEGERS if many else kind, *self._list("integers", values)
+        return attribute.key, Kind.INTEGERS if many else kind, *self._add_list("integers", values)
 
-    def _layer(self, layer: LayerInfo) -> None:
-        self.rows["layers"].append(
-            (
-                self._text(layer.name),
-                self._text(layer.operator),
-                PLACES.index(layer.where),
-                layer.timestamp,
-                layer.macs,
-                layer.predicted_cycles,
-                layer.repeat_cycles,
-                layer.tensor_bytes,
-                self._text(layer.reason),
-                self._text(layer.mode),
-            )
-        )
+    def _add_layer(self, layer: LayerInfo) -> None:
+        """Add the record of the report on an operator."""
+        names = self._text(layer.name), self._text(layer.operator)
+        numbers = PLACES.index(layer.where), layer.timestamp, layer.macs
+        cycles = layer.predicted_cycles, layer.repeat_cycles
+        texts = self._text(layer.reason), self._text(layer.mode)
+        self.rows["layers"].append((*names, *numbers, *cycles, layer.tensor_bytes, *texts))
 
-    def _variable(self, variable: VariableInfo) -> None:
-        place = self._bindings([] if variable.place is None else [variable.place])
+    def _add_variable(self, variable: VariableInfo) -> None:
+        """Add the record of a variable."""
+        place = self._add_bindings([] if variable.place is None else [variable.place])
         numbers = self._tensors[variable.before], self._tensors[variable.after]
         row = (self._text(variable.name), *numbers, variable.initial, *place)
         self.rows["variables"].append(row)
 
-    def _memory(self, memory: Memory) -> None:
+    def _add_memory(self, memory: Memory) -> None:
+        """Add the record of a memory."""
         row = (memory.rate.numerator, memory.rate.denominator, memory.read_latency)
         more = (memory.write_latency, memory.outstanding, memory.row_bytes, memory.row_miss_cycles)
         self.rows["memory"].append((*row, *more, 0))
 
-    def _verdict(self, verdict: Verdict) -> None:
-        row = (
-            CHECKS.index(verdict.mode),
-            verdict.calls,
-            verdict.seed,
-            verdict.share,
-            *verdict.stages,
-        )
+    def _add_verdict(self, verdict: Verdict) -> None:
+        """Add the record of the result of the compiler's check."""
+        numbers = CHECKS.index(verdict.mode), verdict.calls, verdict.seed, verdict.share
+        row = (*numbers, *verdict.stages)
         self.rows["verdict"].append((*row, self._text(verdict.fallback), verdict.tiles))

@@ -93,7 +93,7 @@ class _Traced(RtlTransport):
         if (address, value) == (_CONTROL, _START):
             self.runs += 1
             if self._planned_waves is not None and self.runs == self._first_run:
-                self._trace(self._planned_waves)
+                self._start_waves(self._planned_waves)
         super().write32(address, value)
 
 

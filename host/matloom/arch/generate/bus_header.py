@@ -5,6 +5,7 @@ from matloom.arch.isa import Region
 
 
 def _constant(name: str) -> str:
+    """Return the C++ name of a constant: ``kValidStays`` for ``valid_stays``."""
     return "k" + "".join(word.capitalize() for word in name.split("_"))
 
 

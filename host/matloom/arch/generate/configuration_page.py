@@ -46,7 +46,10 @@ def _rules() -> list[tuple[str, str]]:
     rules: list[tuple[str, str]] = []
 
     class Listener(Config):
+        """Configuration that records its rules instead of checking them."""
+
         def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
+            """Record a rule of a field."""
             rules.append((f"`{name}`", f"{verb} {rule}"))
 
     Listener(mac_modes=("i8xi8", FLOAT_MODES[0]))
@@ -121,4 +124,5 @@ def configuration_page() -> str:
 
 
 def _format_value(value: object) -> str:
+    """Return a value of a field as text."""
     return ", ".join(value) if isinstance(value, tuple) else f"{value:,}"

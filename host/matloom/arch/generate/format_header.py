@@ -53,6 +53,7 @@ def _offsets(name: str, fields: tuple[RecordField, ...]) -> list[str]:
 
 
 def _enum(name: str, doc: str, values: dict[str, int]) -> list[str]:
+    """Return the lines of a C enumeration with a comment."""
     lines = ["", f"/* {doc} */", f"enum matloom_{name} {{"]
     lines += [f"  MATLOOM_{name.upper()}_{key.upper()} = {value}," for key, value in values.items()]
     return [*lines, "};"]
@@ -105,12 +106,14 @@ def _table(name: str, doc: str, rows: list[str]) -> list[str]:
 
 
 def _section_row(section: Section) -> str:
+    """Return the row of a section in the table of sections: sizes, counts and alignment."""
     values = (section.record_bytes, section.least, section.most, section.alignment)
     numbers = ", ".join(f"{value}u" for value in values)
     return f"X({section.name.upper()}, {numbers}, {int(section.optional)})"
 
 
 def _dtype_bytes() -> str:
+    """Return the size in bytes of an element of each dtype, as C constants in a row."""
     sizes = (int("".join(filter(str.isdigit, dtype)) or 8) // 8 for dtype in DTYPES)
     return ", ".join(f"{size}u" for size in sizes)
 

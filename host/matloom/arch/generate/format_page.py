@@ -87,6 +87,7 @@ _HEADINGS = ("tag", "section", "records", "record bytes", "alignment", "required
 
 
 def _row(section: Section) -> tuple[object, ...]:
+    """Return the cells of a section in the table of sections."""
     most = "" if section.most == FILE_LIMIT else section.most
     count = f"{section.least}" if section.least == most else f"{section.least} .. {most}".rstrip()
     size = section.record_bytes if section.fields else "bytes"
@@ -97,6 +98,7 @@ def _row(section: Section) -> tuple[object, ...]:
 
 
 def _fields(fields: tuple[RecordField, ...]) -> str:
+    """Return a Markdown table of the fields of a record, with their offsets."""
     rows, offset = [], 0
     for field in fields:
         rows.append((offset, field.type, f"`{field.name}`", _legal(field), field.doc))
@@ -105,6 +107,7 @@ def _fields(fields: tuple[RecordField, ...]) -> str:
 
 
 def _legal(field: RecordField) -> str:
+    """Return the legal values of a field as Markdown."""
     if field.choices:
         return ", ".join(f"{number} {name}" for number, name in enumerate(field.choices))
     if field.type == "range":
@@ -116,11 +119,13 @@ def _legal(field: RecordField) -> str:
 
 
 def _kind_row(kind: Kind) -> tuple[object, ...]:
+    """Return the cells of an encoding of attributes: number, name, and section of the values."""
     places = {Kind.NONE: "", Kind.FLOAT: "`floats`", Kind.TEXT: "`texts`", Kind.TEXTS: "`texts`"}
     return int(kind), kind.name, places.get(kind, "`integers`")
 
 
 def _attributes(attributes: tuple[Attribute, ...]) -> str:
+    """Return a Markdown table of attributes, with their encodings and legal values."""
     rows = []
     for item in attributes:
         limits = "" if item.low is None and item.high is None else f"{item.low} .. {item.high}"

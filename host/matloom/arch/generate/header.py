@@ -54,6 +54,7 @@ def _link_lines() -> list[str]:
 
 
 def _size(fields: tuple[link.LinkField, ...]) -> int:
+    """Return the size in bytes of a frame with these fields."""
     return sum(item.bytes for item in fields)
 
 

@@ -43,6 +43,7 @@ def table(headings: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
 
 
 def _extent(extent: Extent) -> str:
+    """Return a Markdown list item on the addresses that an instruction reads or writes."""
     terms = " + ".join(
         " x ".join(f"({factor})" if factor.endswith("-1") else factor for factor in term)
         for term in extent.terms
@@ -118,6 +119,7 @@ def _where_available(rule: Rounding) -> str:
 
 
 def _register_doc(register: Register) -> str:
+    """Return the description of a register, with locks and the option it needs."""
     locked = "; locked while busy: a write answers SLVERR" if register.locked else ""
     return register.doc + locked + (f"; needs `{register.needs}`" if register.needs else "")
 

@@ -18,6 +18,7 @@ def one_sentence_per_line(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
+    """Return Markdown without code blocks, with lines joined, then broken after each sentence."""
     blocks: list[str] = []
     for line in text.split("\n"):
         begins = (

@@ -40,6 +40,7 @@ It starts at the first byte of the boot ROM.
 
 
 def _registers(prefix: str, items: tuple[Register, ...]) -> list[str]:
+    """Return C lines with the offset of each register, and shift and mask of its fields."""
     lines = []
     for item in items:
         name = f"{prefix}_{item.name}"

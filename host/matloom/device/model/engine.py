@@ -139,6 +139,7 @@ class Engine:
         return self._decode_one_by_one(commands)
 
     def _decode_one_by_one(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
+        """Yield instructions, each with False, as they may be illegal; raise at invalid bytes."""
         offset = index = 0
         while True:
             instruction, offset = self._decode(commands, offset, index)
@@ -146,6 +147,7 @@ class Engine:
             index += 1
 
     def _decode(self, commands: bytes, offset: int, index: int) -> tuple[Instruction, int]:
+        """Return the instruction at an offset, and the next offset; raise if there is none."""
         if offset >= len(commands):
             raise EngineFaultError(Fault.COMMAND_RANGE, index, 0)
         number = commands[offset] & 15
@@ -161,6 +163,7 @@ class Engine:
             raise EngineFaultError(Fault.ILLEGAL_FIELD, index, number) from None
 
     def _check(self, instruction: Instruction, index: int, issued: dict[Opcode, int]) -> None:
+        """Raise `EngineFaultError` if the chip would not execute an instruction."""
         opcode = instruction.opcode
         if illegal_field(instruction, self.config):
             raise EngineFaultError(Fault.ILLEGAL_FIELD, index, opcode)
@@ -177,6 +180,7 @@ class Engine:
                 )
 
     def _capacity(self, memory: AddressSpace, instruction: Instruction) -> int:
+        """Return the size of the memory that an instruction accesses, in bytes or entries."""
         if memory is AddressSpace.SPAD:
             return self.config.spad_bytes
         if memory is AddressSpace.ACC:
@@ -189,6 +193,7 @@ class Engine:
         self._execute(instruction)
 
     def _execute(self, instruction: Instruction) -> None:
+        """Execute one legal instruction; raise `DeviceClosedError` if the run is to stop."""
         if self.stopped():
             raise DeviceClosedError("the device was closed while it ran")
         if instruction.opcode is Opcode.EXEC:

@@ -131,11 +131,7 @@ def _matrix_product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
 
 
 def _inputs(
-    fields: dict[str, int],
-    block: int,
-    signed: NDArray[np.int8],
-    rows: int,
-    paired_bytes: int = 0,
+    fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int, paired_bytes: int = 0
 ) -> NDArray[Any]:
     """Return an output block's inputs, (positions, steps x vector size), minus the zero point."""
     geometry = tuple(
@@ -230,6 +226,7 @@ def _output_vectors(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
 
 
 def _line(fields: dict[str, int]) -> int:
+    """Return the vectors from one line of a window to the next, at least `WINDOW_TAPS`."""
     return max(fields["line"], WINDOW_TAPS)
 
 
@@ -293,6 +290,7 @@ def _run_maximum(
     accumulators: NDArray[np.int32],
     fields: dict[str, int],
 ) -> None:
+    """Write the largest of sums by step, and of old entries if accumulating, to entries."""
     by_step = inputs.reshape(len(inputs), steps, -1).astype(np.int64)
     tiles = weights.reshape(steps, by_step.shape[2], -1).astype(np.int64)
     sums = np.einsum("psr,src->spc", by_step, tiles)

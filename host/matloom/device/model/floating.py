@@ -68,7 +68,8 @@ def sums_of_steps(
     return patterns.astype(np.int32)
 
 
-def _format(format_index: int) -> FloatFormat:
+def _float_format(format_index: int) -> FloatFormat:
+    """Return the floating-point format of a number in field `pre_shift`."""
     return FP32 if format_index == FP32_FORMAT else FLOAT_FORMATS[MAC_MODES[format_index]]
 
 
@@ -77,7 +78,7 @@ def elements_of(raw: NDArray[np.uint8], format_index: int) -> NDArray[np.int64]:
 
     `format_index` is the format: the index of a mode in `MAC_MODES`, or `FP32_FORMAT`.
     """
-    form = _format(format_index)
+    form = _float_format(format_index)
     patterns = (raw.astype(np.int64) << 8 * np.arange(form.bytes)).sum(axis=-1)
     return patterns if form is FP32 else np.asarray(widen(patterns, form))
 
@@ -99,7 +100,7 @@ def written_bytes(patterns: NDArray[np.int64], format_index: int) -> NDArray[np.
 
     `format_index` is the format, as in `elements_of`.
     """
-    form = _format(format_index)
+    form = _float_format(format_index)
     if form is not FP32:
         patterns = np.asarray(narrow(patterns, form))
     split = patterns[..., np.newaxis] >> 8 * np.arange(form.bytes)

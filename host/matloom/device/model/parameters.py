@@ -22,6 +22,7 @@ def parameters_of(
     raw = spad[start : start + blocks * size].reshape(blocks, size)
 
     def channelwise(first: int, dtype: str, count: int) -> NDArray[np.int64]:
+        """Return `count` bytes from each channel's parameters as numbers of a dtype."""
         picked = np.ascontiguousarray(raw[:, first : first + count]).view(dtype)
         return picked.astype(np.int64).reshape(blocks, 1, 1, columns)
 

@@ -48,15 +48,19 @@ class ModelTransport:
 
     @stopped.setter
     def stopped(self, stopped: Callable[[], bool]) -> None:
+        """Set that function."""
         self.engine.stopped = stopped
 
     def _get(self, name: str) -> int:
+        """Return the value of a register by name."""
         return self._registers[register(name).offset]
 
     def _set(self, name: str, value: int) -> None:
+        """Set a register by name to the low 32 bits of a value."""
         self._registers[register(name).offset] = value & 0xFFFFFFFF
 
     def _is_timestamp(self, address: int) -> bool:
+        """Return whether an address is that of an entry of the completion-time table."""
         slot, rest = divmod(address - TIMESTAMPS_OFFSET, 4)
         return 0 <= slot < self.config.timestamps and not rest
 
@@ -76,13 +80,14 @@ class ModelTransport:
         if found is None or found.access is Access.R:
             raise OSError(f"the register at {address:#x} is read-only")
         if found.name == "CONTROL":
-            self._control(value)
+            self._write_control(value)
         elif found.access is Access.W1C:
             self._registers[address] &= ~value
         else:
             self._registers[address] = value & ((1 << found.width) - 1)
 
-    def _control(self, value: int) -> None:
+    def _write_control(self, value: int) -> None:
+        """Reset the engine or run a command buffer, as a write to register CONTROL asks."""
         if value & _RESET:
             for name in ("STATUS", "FAULT", "FAULT_INDEX", "FAULT_ADDRESS"):
                 self._set(name, 0)
@@ -90,6 +95,7 @@ class ModelTransport:
             self._run()
 
     def _run(self) -> None:
+        """Run the command buffer, and set status, interrupt and counters."""
         for name, _doc in COUNTERS:
             self._set(name.upper(), 0)
         for region in Region:
@@ -99,7 +105,7 @@ class ModelTransport:
         try:
             self._execute()
         except EngineFaultError as fault:
-            self._record(fault)
+            self._record_fault(fault)
         else:
             self._set("STATUS", 2)
             self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _DONE)
@@ -116,7 +122,8 @@ class ModelTransport:
             return b""
         return self.engine.regions[Region.PROGRAM][start : start + size].tobytes()
 
-    def _record(self, fault: EngineFaultError) -> None:
+    def _record_fault(self, fault: EngineFaultError) -> None:
+        """Set the registers that describe a fault."""
         self._set("STATUS", 4)
         self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _FAULT)
         self._set("FAULT", int(Fault(fault.cause)) | fault.opcode << 8)
@@ -125,15 +132,16 @@ class ModelTransport:
 
     def read_block(self, address: int, size: int) -> bytes:
         """Return `size` bytes of external memory from an address on."""
-        self._require(address, size)
+        self._require_inside(address, size)
         return self.memory[address : address + size].tobytes()
 
     def write_block(self, address: int, data: bytes) -> None:
         """Write bytes to external memory from an address on."""
-        self._require(address, len(data))
+        self._require_inside(address, len(data))
         self.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
 
-    def _require(self, address: int, size: int) -> None:
+    def _require_inside(self, address: int, size: int) -> None:
+        """Raise `OSError` for addresses outside external memory."""
         if not 0 <= address <= address + size <= self.memory_bytes:
             raise OSError(
                 f"{size} bytes at {address:#x} are outside external memory, which has "
