@@ -12,7 +12,7 @@ from matloom.program import EngineStep, Program, Repeat
 
 
 class EngineSteps:
-    """The engine steps of one program, and their counters.
+    """Runs the engine steps (command buffers) of one program, and keeps their counters.
 
     Members
     -------

@@ -68,7 +68,7 @@ class MissingPackageError(HintedError, ModuleNotFoundError):
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return a hint with the closest known name, or an empty string if none is close."""
+    """Return a hint with the name in `known` closest to `given`; empty if none is close."""
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(given).casefold(), names, n=1)
     return f"did you mean {names[near[0]]!r}?" if near else ""
@@ -83,7 +83,7 @@ def unknown_name_error(
     *,
     hint: str = "",
 ) -> HintedError:
-    """Return the error for an unknown name, with the closest known name as its hint.
+    """Return an error of class `kind` for unknown name `given`; the hint is the closest of `known`.
 
     `kind` is the class of the error, `thing` says what the name is for, and `given` is the name.
     `also` names other accepted values than those in `known`: ``" or a JSON file"``. `hint` is used

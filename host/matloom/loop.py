@@ -98,7 +98,7 @@ class LoopRun:
         ]
 
     def run(self, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the loop to its end; return its outputs by name.
+        """Run the loop to its end on the `known` tensors; return its outputs by name.
 
         `known` maps names to arrays, and contains the loop's inputs.
         """

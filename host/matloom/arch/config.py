@@ -347,7 +347,7 @@ class Config:
 
     @property
     def last_spread(self) -> int:
-        """Largest legal `spread` of a LOAD; 0 if there is no `element_stride`.
+        """Largest log2 of the distance of bytes that a LOAD spreads; 0 without `element_stride`.
 
         Bytes are at most `bus_bytes` apart, so that each write contains at least one byte of a
         beat.
@@ -361,7 +361,7 @@ class Config:
 
     @property
     def weight_boundary(self) -> int:
-        """Alignment in bytes of addresses at the wide port.
+        """Alignment in bytes of weights and paired blocks in the scratchpad, read by the wide port.
 
         It is the largest power of two that divides the width of the port.
         """
@@ -421,7 +421,7 @@ class Config:
 
     @property
     def bias_block_bytes(self) -> int:
-        """Size in bytes of the biases of one output block."""
+        """Size in bytes of the biases of one output block: a channel for each column."""
         return 4 * self.columns
 
     @property

@@ -25,7 +25,7 @@ def _factor_expression(factor: str) -> str:
 def end_function(
     base: str, terms: tuple[tuple[str, ...], ...], only: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> EndFunction:
-    """Return a function that computes the end address of an extent (`isa.Extent`).
+    """Return a function that computes the end address of an extent from its members (`isa.Extent`).
 
     The parameters are the attributes of the extent. The function is compiled, not interpreted,
     because it is called several times for each instruction of a program.

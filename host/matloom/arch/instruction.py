@@ -258,7 +258,7 @@ def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
 
 
 def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) -> str | None:
-    """Return a sentence on the first of some POST fields that is not 0; None if all are 0.
+    """Return a sentence on the first of POST fields `names` that is not 0; None if all are 0.
 
     `when` completes the sentence: it says under which condition the fields must be 0.
     """
@@ -271,7 +271,7 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 def _required_value_fault(
     used: str, rules: Mapping[str, int], instruction: Instruction
 ) -> str | None:
-    """Return an error message for the first POST field without its required value, or None.
+    """Return a sentence on the first POST field without the value that `used` requires, or None.
 
     `rules` maps fields to required values, and `used` names the feature that requires them.
     """

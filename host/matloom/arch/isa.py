@@ -758,7 +758,7 @@ _POST_ELEMENTS: tuple[tuple[int, _Only], ...] = (
 
 
 def _post_elements(side: str, write: bool, only: _Only) -> tuple[Extent, ...]:
-    """Return the scratchpad addresses of a POST on one side, ``source`` or ``dest``."""
+    """Return a POST's scratchpad addresses on side ``source`` or ``dest``, if `only` applies."""
 
     def extent(size: int, of_size: _Only) -> Extent:
         """Return the addresses for elements of `size` bytes."""
@@ -803,7 +803,7 @@ def post_vector_count(values: Mapping[str, int]) -> int:
 
 
 def _post_entries(write: bool, only: _Only) -> tuple[Extent, ...]:
-    """Return the accumulator entries of a POST, in order or as pairs."""
+    """Return the accumulator entries of a POST, in order or as pairs, if `only` applies."""
     counted = (
         (("oc_blocks", "height", "width"),),
         # The number of pairs is half of the blocks, rounded up.

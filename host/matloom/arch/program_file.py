@@ -43,7 +43,7 @@ CHECKS = ("none", "sample", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class RecordField:
-    """One field of a record.
+    """One field of a record in a program file.
 
     Members
     -------
@@ -119,7 +119,7 @@ _MOST_AXES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One section: a table of records, or plain bytes if it has no `fields`.
+    """One section of a program file: a table of records, or plain bytes if it has no `fields`.
 
     Members
     -------
@@ -426,7 +426,7 @@ SECTIONS = (
 
 
 class Kind(enum.IntEnum):
-    """Encoding of an attribute's values."""
+    """Encoding of an attribute's values in a program file."""
 
     NONE = 0
     BOOLEAN = 1

@@ -195,7 +195,7 @@ def _confirm(
     folder: Path,
     workers: Workers,
 ) -> "list[ExploredPoint]":
-    """Measure the engines of the Pareto front in one way; return them with the results.
+    """Measure the best engines in one way, given by name and function; return the results.
 
     `kind` is an item of `_measurements`. Results are also stored in `folder`.
     """

@@ -198,7 +198,7 @@ _OPTIONS = {
 
 
 def _grouped_options(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return a decorator that adds options to a command and passes them as one object.
+    """Return a decorator that adds options `names` to a command and passes them as a `kind`.
 
     `names` are keys of `_OPTIONS`, and fields of `kind`, the object's class; `argument` is the name
     of the command's parameter.

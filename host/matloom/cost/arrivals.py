@@ -86,15 +86,15 @@ class Loads:
         #: Cycles of commands between the beats of each LOAD.
         self._between: list[int] = []
 
-    def append(self, start: int, end: int, more: int) -> None:
+    def append(self, start: int, end: int, completion_cycles: int) -> None:
         """Add the next LOAD, whose beats (words of the bus) arrive in cycles `start` to `end`.
 
-        `more` is the number of cycles from its last beat to its completion.
+        `completion_cycles` are the cycles from its last beat to its completion.
         """
         self.starts.append(start)
         self.ends.append(end)
         self._between.append(0)
-        self.done.append(end + more)
+        self.done.append(end + completion_cycles)
         self.free = end
 
     def skip(self) -> None:

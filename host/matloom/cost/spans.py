@@ -108,7 +108,7 @@ def _cause(
     engine: EngineSimulation,
     free: int,
 ) -> tuple[Cause, int | None]:
-    """Return the last wait of an instruction, and the index of the instruction that it waited for.
+    """Return the last wait of an instruction, and the index of the instruction it waited for.
 
     `number` is its index among the instructions of its unit, which is free from cycle `free` on.
     `places` has the indices of all earlier instructions, by unit. The second result is None if it

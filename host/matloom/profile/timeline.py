@@ -110,7 +110,7 @@ def _timeline(
     predicted: tuple[Span, ...],
     counters: Counters | None,
 ) -> Timeline:
-    """Return the timeline of a step; predicted times are scaled to the `counters` of a run."""
+    """Return the timeline of step `number`; predicted times are scaled to `counters` of a run."""
     layers: dict[int, int] = {}
     for at, layer in enumerate(program.layers):
         if layer.timestamp:

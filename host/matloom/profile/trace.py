@@ -44,7 +44,7 @@ _SHOWN_FIELDS = {
 _Event = dict[str, Any]
 
 
-def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> str:
+def to_chrome(program: Program, timelines: tuple[Timeline, ...], report: Report) -> str:
     """Return the trace of a run as JSON text.
 
     It has a slice for each instruction, operator and host step, arrows for waits, and counters of
@@ -52,11 +52,11 @@ def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> 
     of a loop in the report has the cycles of all iterations.
     """
     events: list[_Event] = list(_name_events(report))
-    timelines = {each.number: each for each in found}
+    by_number = {each.number: each for each in timelines}
     loops = {each.name: each for each in report.loops}
     offset = 0
     for number, step in enumerate(program.steps):
-        timeline = timelines.get(number)
+        timeline = by_number.get(number)
         if timeline is not None:
             events += _operator_slices(program, timeline, offset)
             events += _instruction_slices(program, timeline, offset)
@@ -75,7 +75,7 @@ def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> 
         "configuration": f"{program.config.digest:08x}",
         "times": "1 ns is one cycle of the engine",
         "source": "fitted to the chip's completion times"
-        if all(each.counted for each in found) and found
+        if all(each.counted for each in timelines) and timelines
         else "predicted",
     }
     trace = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events}
@@ -190,7 +190,7 @@ def _counter_event(name: str, time: int, unit: str, value: float) -> _Event:
 
 
 def _host_slice(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _Event:
-    """Return the slice of a host step; `loop` is the report of a loop, or None."""
+    """Return the slice of host step `number`; `loop` is the report of a loop, or None."""
     args: dict[str, Any] = {"reason": printable(step.reason), "step": number}
     cycles = 1
     if loop is not None:

@@ -190,7 +190,7 @@ class Contents:
 
     @property
     def repeat(self) -> Repeat | None:
-        """Commands for later calls of the first engine step; None if it has none."""
+        """Commands for later calls, for which weights are still on chip; None if there are none."""
         found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
         return found[0] if found else None
 

@@ -20,7 +20,7 @@ def programs_of(step: HostStep) -> tuple[str, ...]:
 
 
 def check_host_step(number: int, step: HostStep, tensors: Mapping[str, Tensor]) -> None:
-    """Check one host step; the model of a REFERENCE step is left to its interpreter.
+    """Check host step `number`; the model of a REFERENCE step is left to its interpreter.
 
     Raises
     ------

@@ -167,7 +167,7 @@ def _check_entry(section: Section, name: str, size: int, records: int, record: i
 def _check_field(
     section: Section, field: RecordField, tables: dict[str, _Array], used: dict[str, int]
 ) -> None:
-    """Check a field in all records of a section.
+    """Check a field in all records of a section; count records that it refers to in `used`.
 
     The number of records in its ranges is added to the entry of `used` for their section.
     """
@@ -211,7 +211,7 @@ def _require(
 
 
 def _check_values(tables: dict[str, _Array], used: dict[str, int]) -> None:
-    """Check the ranges of values of attributes, whose section depends on their kind.
+    """Check the values of attributes, in the section of their kind; count them in `used`.
 
     The number of these values is added to the entries of `used`.
     """

@@ -195,7 +195,7 @@ def _add_provided(subject: str, names: Iterable[str], provided: set[str]) -> Non
 
 
 def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None:
-    """Check the tensors and the commands of an engine step, and of its repetition, if any."""
+    """Check engine step `number`: its tensors, its commands, and its repetition, if any."""
     name = f"step {number} (engine)"
     infos = {info.key: info for info in program.tensors}
     for side in (step.inputs, step.outputs):

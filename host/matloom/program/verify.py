@@ -183,7 +183,7 @@ def _decode_one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
 
 
 def _label(number: int, instruction: Instruction) -> str:
-    """Return the index and the opcode of an instruction, as messages name it."""
+    """Return index `number` and the opcode of an instruction, as messages name it."""
     return f"instruction {number} ({instruction.opcode.name})"
 
 

@@ -92,7 +92,7 @@ def _round_up(size: int, unit: int) -> int:
 
 
 def _network_workload(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
-    """Return the workload of an MLPerf Tiny network in the model collection.
+    """Return the workload of an MLPerf Tiny network; `more` are further members of it.
 
     `model` is its path there, and `macs` its multiply-accumulates; the target utilisation is that
     of `cycles` on 256 multipliers. `more` are other fields of the workload.

@@ -126,7 +126,7 @@ def _c_source(part: CProgram, name: str) -> str:
 
 
 class _HostSteps(NamedTuple):
-    """Host steps of a program in C.
+    """C code of a program's host steps, the operators that the processor runs.
 
     `calls` are the lines of cases of a switch, `loops` the lines that define loops, and `missing`
     the operators without a kernel.

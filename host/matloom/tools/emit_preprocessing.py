@@ -111,7 +111,7 @@ def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list
 
 
 def _structure(kind: str, buffer: str, **fields: Any) -> list[str]:
-    """Return the C lines of a structure, whose `fields` are C expressions."""
+    """Return the C lines of a ``struct matloom_<kind>``, whose `fields` are C expressions."""
     lines = [f"    .{name} = {value}," for name, value in fields.items()]
     return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
 

@@ -64,7 +64,7 @@ def _model(content: bytes, packages: Sequence[str]) -> Any:
 
 
 def _value(model: Any, values: CValues, number: int) -> CValue:
-    """Return a tensor of a TensorFlow Lite model as a value for C, with its constant data."""
+    """Return tensor `number` of a LiteRT model as a value for C, with its constant data."""
     tensor = model.subgraphs[0].tensors[number]
     shape = () if tensor.shape is None else tuple(map(int, tensor.shape))
     dtype, raw = _DTYPES.get(tensor.type, "uint8"), model.buffers[tensor.buffer].data

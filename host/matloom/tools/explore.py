@@ -254,7 +254,7 @@ class Exploration:
         return {at: self._point(at, text) for at, text in zip(batch, texts, strict=True)}
 
     def _point(self, at: tuple[int, ...], text: str) -> ExploredPoint:
-        """Return the point of a compiled engine, given as indices and as text."""
+        """Return the point of a compiled engine, given as indices (`at`) and as configuration."""
         engine = self._fitted[at]
         assert engine is not None
         cycles, why = self._known[text]

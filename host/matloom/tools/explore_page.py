@@ -114,7 +114,7 @@ def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> 
 
 
 def _axes(low: float, high: float, most: float) -> Iterator[Markup]:
-    """Yield lines and labels of a logarithmic time axis and a linear axis of LUTs."""
+    """Yield the lines and labels of axes: times from 10**`low` to 10**`high` ms, LUTs to `most`."""
     bottom = 6 + _HEIGHT - _FOOT
     for part in range(_PARTS + 1):
         time = 10 ** (low + (high - low) * part / _PARTS)

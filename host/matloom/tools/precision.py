@@ -244,7 +244,7 @@ def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
 def _layer_changes(
     graph: Graph, precision: Precision, before: Program, after: Program
 ) -> Iterator[LayerChange]:
-    """Yield the change of each convolution and dense layer."""
+    """Yield the change of each convolution and dense layer between two programs."""
     changed, modes = lower_precision(graph, precision), choose_modes(graph, precision)
     nodes = {node.outputs[0]: node for node in changed.nodes}
     for node in graph.nodes:

@@ -58,7 +58,7 @@ class MicroReference:
         return {number: self._tensor(number) for number in self.numbers}
 
     def _tensor(self, number: int) -> Array:
-        """Return the value of a computed tensor after a run."""
+        """Return the value of tensor `number` after a run."""
         data = self.interpreter.GetTensor(self.numbers[number], 0)["tensor_data"]
         return np.array(data).reshape(self.graph.tensors[number].shape)
 
@@ -159,7 +159,7 @@ class OnnxReference:
 
 
 def _copy(graph: Graph, number: int) -> FileCopy:
-    """Return which value of the model file a tensor holds: from `graph.copies`, or by its name."""
+    """Return the value of the model file that tensor `number` holds: by `graph.copies` or name."""
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 
 

@@ -259,7 +259,7 @@ def _run_regression(run: _Run, folder: Path, step: Step) -> None:
 
 
 def _run_proofs(run: _Run, prover: Prover | str, step: Step) -> None:
-    """Prove as many of the configuration's claims as time allows."""
+    """Prove as many of the chip's formal properties (claims) as time allows."""
     if isinstance(prover, str):
         raise ValueError(prover)
     minutes = run.seconds_for("proofs") / 60

@@ -138,7 +138,7 @@ def check_corrupted_streams(pair: Pair, seed: int, count: int = 20) -> Counter[s
 
 
 def _random_layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
-    """Return a random layer, a network of one operator, and its inputs by tensor number.
+    """Return random layer `number`, a network of one operator, and its inputs by tensor number.
 
     For an odd `number`, it is a layer of `WideOperators`, with one unusually large quantity.
     """
@@ -195,7 +195,7 @@ def minimum_busy_cycles(instructions: list[Instruction], bus_bytes: int) -> dict
 
 
 def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
-    """Run a legal instruction stream on chip and model; compare their writes to external memory.
+    """Run legal stream `number` on chip and model; compare their writes to external memory.
 
     `number` is the index of the stream, for messages. Raises `MismatchError` if the writes differ,
     or if the chip's counters or completion times are inconsistent.
@@ -225,7 +225,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
 
 
 def _compare_states(pair: Pair, number: int) -> None:
-    """Raise `MismatchError` if scratchpad or accumulators of chip and model differ."""
+    """Raise `MismatchError`, which names stream `number`, if states of chip and model differ."""
     pair.stop_stalls()
     model, chip = (read_state(driver) for driver in pair)
     if chip != model:
@@ -233,7 +233,7 @@ def _compare_states(pair: Pair, number: int) -> None:
 
 
 def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
-    """Run a stream on chip and model; return whether it ended with a fault.
+    """Run corrupted stream `number` on chip and model; return whether it ended with a fault.
 
     Raises `MismatchError` if the fault records differ, if the chip's record changes later, or if
     the chip wrote outside of the writable regions.
@@ -256,7 +256,7 @@ def _compare_ends(pair: Pair, stream: RandomProgram, generator: random.Random, n
 
 
 def _require_stable_record(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
-    """Raise `MismatchError` if a fault record changes when it is read again a few cycles later."""
+    """Raise `MismatchError` if the fault record of stream `number` changes when read again."""
     pair.rtl.write("IRQ_STATUS", 3)
     for cycles in (1, 1, 2):
         pair.chip.wait_interrupt(cycles)

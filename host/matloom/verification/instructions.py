@@ -246,7 +246,7 @@ def _bank_size(config: Config, memory: AddressSpace) -> int:
 def _draw_address(
     generator: random.Random, bounds: tuple[int, int], size: int, unit: int, placement: str | None
 ) -> int:
-    """Return an address for a memory range: the first or last that fits, any, or near a bank's end.
+    """Return an address, a multiple of `unit`: first or last that fits, any, or near a bank's end.
 
     `bounds` is half-open, `unit` is the size of a bank, and `placement` demands `FIRST`, `LAST` or
     `CROSSING` if not None.

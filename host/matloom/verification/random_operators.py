@@ -126,7 +126,7 @@ class RandomOperators:
         return replace(tensor, data=data)
 
     def _scale(self, low: float = 0.002, high: float = 0.2) -> float:
-        """Return a random scale, distributed evenly on a logarithmic axis, as a float32 value."""
+        """Return a random float32 scale from `low` to `high`, even on a logarithmic axis."""
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
@@ -194,7 +194,7 @@ class RandomOperators:
         return 1 << self._integer(4, 24)
 
     def _output(self, op: Op, source: Tensor, shape: tuple[int, ...], place: int) -> Tensor:
-        """Return the declaration of an operator's output, with a quantisation that it allows."""
+        """Return the declaration of an operator's output `place`, with an allowed quantisation."""
         name = f"output_{place}"
         if op in (Op.ARG_MAX, Op.ARG_MIN):
             return Tensor(name=name, shape=shape, dtype="int32")

@@ -43,7 +43,7 @@ _UNIT_SHARES = {Opcode.LOAD: 3, Opcode.EXEC: 4, Opcode.POST: 4, Opcode.STORE: 2}
 
 @dataclass(frozen=True, kw_only=True)
 class RandomProgram:
-    """A command buffer with the contents of the regions before it runs.
+    """A random instruction stream, and the contents of the memory regions before it runs.
 
     Members
     -------
@@ -61,7 +61,7 @@ class RandomProgram:
 
 
 def random_streams(config: Config, seed: int, count: int) -> Iterator[RandomProgram]:
-    """Yield `count` streams for a configuration, most of them of 12 to 40 short instructions.
+    """Yield `count` random instruction streams, most of them of 12 to 40 short instructions.
 
     A few have hundreds of instructions, so that waits reach far back; a few have large regions; a
     few have long instructions, so that counts may reach the maximum of their fields.
@@ -151,7 +151,7 @@ class StreamDraw:
         )
 
     def stream(self, length: int, max_cycles: int) -> RandomProgram:
-        """Draw `length` random instructions and the ones they need; return the stream.
+        """Draw `length` random instructions and the ones they need; return the instruction stream.
 
         May be called only once.
         """
@@ -326,7 +326,7 @@ def _fill_table(config: Config, fill: dict[str, int]) -> dict[str, int]:
 
 
 def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
-    """Run a stream on a device; return the contents of the writable regions.
+    """Run an instruction stream on a device; return the contents of the writable memory regions.
 
     Raises what `Driver.run` raises.
     """

@@ -39,7 +39,7 @@ def timing_of(stall: str, seed: int) -> MemoryTiming:
 
 
 def how_to_replay(check: str, seed: int, number: int | None, source: str) -> list[str]:
-    """Return two lines for a report: a sentence, and the command that repeats a failed check.
+    """Return a sentence and the command that repeats a failed check, or stream `number` of it.
 
     `number` is the index of a steered stream, None for other checks; `source` is the configuration
     as the user gave it.

@@ -80,7 +80,7 @@ class WideOperators(RandomOperators):
         return values[self._integer(0, len(values) - 1)]
 
     def _length(self, most: int) -> int:
-        """Return a random length of an axis, up to 4, or a large one."""
+        """Return a random length of an axis, up to 4 and `most`, or a large one."""
         return self._any_of(_LENGTHS) if self._is_wide("length") else self._integer(1, min(most, 4))
 
     def _channels(self, most: int) -> int:
@@ -102,7 +102,7 @@ class WideOperators(RandomOperators):
         return self._length(rows), self._length(50)
 
     def _pair_of(self, quantity: str, most: int) -> tuple[int, int]:
-        """Return two random integers up to 3; one is large if `quantity` is the wide one."""
+        """Return two random integers up to 3 and `most`; one is large if `quantity` is wide."""
         pair = self._pair(1, min(most, 3))
         if self._wide != quantity:
             return pair
@@ -110,7 +110,7 @@ class WideOperators(RandomOperators):
         return (long, pair[1]) if self._integer(0, 1) else (pair[0], long)
 
     def _kernel(self, most: int) -> tuple[int, int]:
-        """Return a random kernel height and width, one of them perhaps large."""
+        """Return a random kernel height and width up to 3 and `most`, one of them perhaps large."""
         return self._pair_of("kernel", most)
 
     def _strides(self) -> tuple[int, int]:

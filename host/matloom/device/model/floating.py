@@ -36,7 +36,7 @@ def sums_of_steps(
     elements: int,
     before: NDArray[np.int32] | None,
 ) -> NDArray[np.int32]:
-    """Return fp32 bit patterns (positions, columns) of sums over all steps, in order of steps.
+    """Return fp32 patterns (positions, columns) of sums over all steps, in order, and `before`.
 
     Parameters
     ----------
