@@ -113,7 +113,7 @@ class LoopRun:
         while self.iterations < most and goes_on and self._continues(carried):
             counters = [np.array(self.iterations), np.array(goes_on)][: self._counts]
             plain = [value for at, value in enumerate(carried) if str(at) not in self._kept]
-            made = _outputs(self._body, [*counters, *plain, *fixed])
+            made = _run_in_order(self._body, [*counters, *plain, *fixed])
             goes_on = made.pop(0).item() if counts else True
             ends = iter(made)
             carried = [
@@ -153,11 +153,11 @@ class LoopRun:
         """
         if self._condition is None:
             return True
-        (answer,) = _outputs(self._condition, carried)
+        (answer,) = _run_in_order(self._condition, carried)
         return bool(answer.item())
 
 
-def _outputs(session: LoopSession, values: Sequence[Array]) -> list[Array]:
+def _run_in_order(session: LoopSession, values: Sequence[Array]) -> list[Array]:
     """Run a session once on inputs in the program's order; return its outputs in order."""
     infos = session.program.inputs
     inputs = {

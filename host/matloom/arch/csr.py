@@ -86,12 +86,14 @@ class Register:
         return max((item.shift + item.bits for item in self.fields), default=32)
 
 
-def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
+def _bit_fields(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
     """Return bit fields from rows of name, position of the lowest bit, width and description."""
     return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)
 
 
-_EVENTS = _bits(("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fault was recorded"))
+_EVENTS = _bit_fields(
+    ("done", 0, 1, "a command buffer ended"), ("fault", 1, 1, "a fault was recorded")
+)
 
 #: Causes to which each cycle of the execute unit is attributed. Each cycle has exactly one cause,
 #: so these counters add up to `cycles`.
@@ -156,7 +158,7 @@ REGISTERS = (
         offset=0x08,
         access=Access.WO,
         doc="commands",
-        fields=_bits(
+        fields=_bit_fields(
             ("start", 0, 1, "run the command buffer; ignored while busy or at fault"),
             ("reset", 1, 1, "let bus transfers end, then reset every unit"),
         ),
@@ -166,7 +168,7 @@ REGISTERS = (
         offset=0x0C,
         access=Access.R,
         doc="state",
-        fields=_bits(
+        fields=_bit_fields(
             ("busy", 0, 1, "running"),
             ("done", 1, 1, "the last run ended without fault"),
             ("fault", 2, 1, "stopped by a fault; only a reset leaves this state"),
@@ -209,7 +211,7 @@ REGISTERS = (
         offset=0x24,
         access=Access.R,
         doc="fault record",
-        fields=_bits(
+        fields=_bit_fields(
             ("cause", 0, 4, "see Fault"),
             ("unit", 4, 3, "0 dispatch, 1 LOAD, 2 EXEC, 3 POST, 4 STORE"),
             ("opcode", 8, 4, "opcode at fault"),

@@ -68,39 +68,39 @@ class LinkField:
     doc: str
 
 
-def _fields(*rows: tuple[str, int, str]) -> tuple[LinkField, ...]:
+def _link_fields(*rows: tuple[str, int, str]) -> tuple[LinkField, ...]:
     """Return the fields of a frame from rows of name, size in bytes and description."""
     return tuple(LinkField(name=name, bytes=size, doc=doc) for name, size, doc in rows)
 
 
-def _size(fields: tuple[LinkField, ...]) -> int:
+def _size_bytes(fields: tuple[LinkField, ...]) -> int:
     """Return the size in bytes of consecutive fields."""
     return sum(item.bytes for item in fields)
 
 
 #: Header of a request, before its data.
-REQUEST_HEADER = _fields(
+REQUEST_HEADER = _link_fields(
     ("kind", 1, "what is asked, and the attempt in the high four bits"),
     ("sequence", 1, "one more than that of the request before"),
     ("length", 2, "bytes that are read or written"),
     ("address", 4, "byte offset of a register, bus address, or cycles of a WAIT"),
 )
-REQUEST_HEADER_BYTES = _size(REQUEST_HEADER)
+REQUEST_HEADER_BYTES = _size_bytes(REQUEST_HEADER)
 
 #: Header of a reply, before its data; a status byte and the checksum follow the data.
-REPLY_HEADER = _fields(
+REPLY_HEADER = _link_fields(
     ("sync", 1, "constant"),
     ("kind", 1, "as in the request"),
     ("sequence", 1, "as in the request"),
     ("length", 2, "bytes of data"),
 )
-REPLY_HEADER_BYTES = _size(REPLY_HEADER)
+REPLY_HEADER_BYTES = _size_bytes(REPLY_HEADER)
 
 #: Bytes of the board's name, in ASCII, padded with zeros.
 BOARD_BYTES = 16
 
 #: Data of the answer to a hello.
-HELLO = _fields(
+HELLO = _link_fields(
     ("identity", 4, "identity and version of the link"),
     ("clock_hz", 4, "clock of the engine"),
     ("config_digest", 4, "digest of the engine's configuration"),
@@ -109,4 +109,4 @@ HELLO = _fields(
     ("fresh", 4, "1 for the first hello since a restart, and its repetitions; else 0"),
     ("board", BOARD_BYTES, "name of the board"),
 )
-HELLO_BYTES = _size(HELLO)
+HELLO_BYTES = _size_bytes(HELLO)

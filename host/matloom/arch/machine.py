@@ -126,7 +126,7 @@ class Machine:
     @cached_property
     def outstanding_read_cycles(self) -> float:
         """Cycles for the beats of all reads that may be outstanding, each of maximum length."""
-        return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
+        return self._read_channel.outstanding * self.config.burst_beats * self.beat_cycles
 
     @cached_property
     def issue_latency(self) -> int:
@@ -235,7 +235,7 @@ class Machine:
     @cached_property
     def offset_period(self) -> int:
         """Bytes by which a transfer in external memory can move without changing its cycles."""
-        return max(self._reads.burst_bytes, self._reads.row_bytes)
+        return max(self._read_channel.burst_bytes, self._read_channel.row_bytes)
 
     def load_cycles(self, values: dict[str, int]) -> tuple[int, int]:
         """Return the cycles of a LOAD's beats, on an idle bus and on a busy one."""
@@ -243,19 +243,19 @@ class Machine:
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
             cycles = rows * max(2, -(-size // self.config.bus_bytes))
             return cycles, cycles
-        return self._transfer(values, self._reads)
+        return self._transfer(values, self._read_channel)
 
     def store_cycles(self, values: dict[str, int]) -> tuple[int, int]:
         """Return the cycles of a STORE's beats, on an idle bus and on a busy one."""
-        return self._transfer(values, self._writes)
+        return self._transfer(values, self._write_channel)
 
     @cached_property
-    def _reads(self) -> Channel:
+    def _read_channel(self) -> Channel:
         """Timing of reads on the bus."""
         return self._channel(self.memory.read_latency + _READ_GAP)
 
     @cached_property
-    def _writes(self) -> Channel:
+    def _write_channel(self) -> Channel:
         """Timing of writes on the bus."""
         return self._channel(self.memory.write_latency + _WRITE_GAP)
 

@@ -85,17 +85,17 @@ INTERRUPTS = (
 )
 
 
-def _bits(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
+def _bit_fields(*rows: tuple[str, int, int, str]) -> tuple[BitField, ...]:
     """Return bit fields from rows of name, position of the lowest bit, width and description."""
     return tuple(BitField(name=n, shift=s, bits=b, doc=d) for n, s, b, d in rows)
 
 
-def _sources() -> tuple[BitField, ...]:
+def _interrupt_bits() -> tuple[BitField, ...]:
     """Return a bit field for each source of interrupts."""
-    return _bits(*((name, bit, 1, doc) for bit, (name, doc) in enumerate(INTERRUPTS)))
+    return _bit_fields(*((name, bit, 1, doc) for bit, (name, doc) in enumerate(INTERRUPTS)))
 
 
-def _plain(name: str, offset: int, access: Access, doc: str, reset: int = 0) -> Register:
+def _plain_register(name: str, offset: int, access: Access, doc: str, reset: int = 0) -> Register:
     """Return a register without bit fields."""
     return Register(name=name, offset=offset, access=access, doc=doc, reset=reset)
 
@@ -107,14 +107,14 @@ _UART = (
         access=Access.RW,
         doc="a read removes and returns the oldest received byte, or 0 if there is none; "
         "a write sends a byte, or drops it if tx_ready is 0",
-        fields=_bits(("byte", 0, 8, "the byte")),
+        fields=_bit_fields(("byte", 0, 8, "the byte")),
     ),
     Register(
         name="STATUS",
         offset=0x4,
         access=Access.W1C,
         doc="state of the line; write 1 to overrun to clear it; the other bits are read-only",
-        fields=_bits(
+        fields=_bit_fields(
             ("rx_available", 0, 1, "a received byte can be read"),
             ("tx_ready", 1, 1, "DATA accepts a byte to send"),
             ("overrun", 2, 1, "a received byte was lost because the buffer was full"),
@@ -127,21 +127,27 @@ _UART = (
         access=Access.RW,
         doc="cycles per bit, at least 2; change it only while the line is idle; "
         "the board sets its first value",
-        fields=_bits(("cycles", 0, 16, "cycles per bit")),
+        fields=_bit_fields(("cycles", 0, 16, "cycles per bit")),
     ),
 )
 
 _TIMER = (
-    _plain("COUNT_LOW", 0x0, Access.R, "cycles since reset, lower half; a read latches COUNT_HIGH"),
-    _plain("COUNT_HIGH", 0x4, Access.R, "upper half, as of the last read of COUNT_LOW"),
-    _plain("COMPARE_LOW", 0x8, Access.RW, "count to interrupt at, lower half", reset=0xFFFF_FFFF),
-    _plain("COMPARE_HIGH", 0xC, Access.RW, "count to interrupt at, upper half", reset=0xFFFF_FFFF),
+    _plain_register(
+        "COUNT_LOW", 0x0, Access.R, "cycles since reset, lower half; a read latches COUNT_HIGH"
+    ),
+    _plain_register("COUNT_HIGH", 0x4, Access.R, "upper half, as of the last read of COUNT_LOW"),
+    _plain_register(
+        "COMPARE_LOW", 0x8, Access.RW, "count to interrupt at, lower half", reset=0xFFFF_FFFF
+    ),
+    _plain_register(
+        "COMPARE_HIGH", 0xC, Access.RW, "count to interrupt at, upper half", reset=0xFFFF_FFFF
+    ),
     Register(
         name="CONTROL",
         offset=0x10,
         access=Access.RW,
         doc="control of the timer",
-        fields=_bits(("interrupt", 0, 1, "interrupt while COUNT >= COMPARE")),
+        fields=_bit_fields(("interrupt", 0, 1, "interrupt while COUNT >= COMPARE")),
     ),
 )
 
@@ -151,24 +157,24 @@ _INTERRUPTS = (
         offset=0x0,
         access=Access.R,
         doc="active sources, enabled or not; clear each at its source",
-        fields=_sources(),
+        fields=_interrupt_bits(),
     ),
     Register(
         name="ENABLE",
         offset=0x4,
         access=Access.RW,
         doc="sources that may interrupt the processor",
-        fields=_sources(),
+        fields=_interrupt_bits(),
     ),
 )
 
 _SYSTEM = (
-    _plain("ID", 0x0, Access.R, "identity and version of this map", SOC_IDENTITY),
-    _plain("CLOCK_HZ", 0x4, Access.R, "clock frequency in Hz"),
-    _plain("MEMORY_BASE", 0x8, Access.R, "bus address of external memory", MEMORY_BASE),
-    _plain("MEMORY_BYTES", 0xC, Access.R, "bytes of external memory"),
+    _plain_register("ID", 0x0, Access.R, "identity and version of this map", SOC_IDENTITY),
+    _plain_register("CLOCK_HZ", 0x4, Access.R, "clock frequency in Hz"),
+    _plain_register("MEMORY_BASE", 0x8, Access.R, "bus address of external memory", MEMORY_BASE),
+    _plain_register("MEMORY_BYTES", 0xC, Access.R, "bytes of external memory"),
     *(
-        _plain(
+        _plain_register(
             f"BOARD_{word}",
             0x10 + 4 * word,
             Access.R,
@@ -181,12 +187,12 @@ _SYSTEM = (
         offset=0x20,
         access=Access.W1C,
         doc="bus errors of the processor",
-        fields=_bits(
+        fields=_bit_fields(
             ("failed", 0, 1, "an access to an unused address, or one that ended with an error")
         ),
     ),
-    _plain("ERROR_ADDRESS", 0x24, Access.R, "address of the last failed access"),
-    _plain("DATA_CACHE", 0x28, Access.R, "bytes of the data cache, 0 if there is none"),
+    _plain_register("ERROR_ADDRESS", 0x24, Access.R, "address of the last failed access"),
+    _plain_register("DATA_CACHE", 0x28, Access.R, "bytes of the data cache, 0 if there is none"),
 )
 
 #: Registers of each peripheral, by the name of its region.

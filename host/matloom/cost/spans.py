@@ -59,7 +59,7 @@ class Span:
 
 
 def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
-    """Return the spans of a command buffer that ends with END, in program order.
+    """Return when each instruction of a command buffer that ends with END runs, in program order.
 
     It uses the same simulation as `predict`: the last `done` plus `HANDOVER` are the predicted
     cycles. `predict` itself does not record spans, so searches stay fast.

@@ -96,7 +96,7 @@ def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
 
 @functools.cache
 def base_fields(opcode: Opcode) -> tuple[str, ...]:
-    """Return the names of the fields that hold the start addresses of extents."""
+    """Return the names of the fields that hold the start addresses of memory ranges."""
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
@@ -217,7 +217,7 @@ def _smallest_element(variant: Variant, config: Config) -> int:
 
 
 def written_steps(variant: Variant, config: Config) -> dict[str, int]:
-    """Return the fields that are steps between written elements, with their least values.
+    """Return the fields that hold distances between written elements, with their smallest values.
 
     With smaller steps, the elements would overlap.
     """

@@ -51,7 +51,7 @@ class LinkTransport:
 
     @stopped.setter
     def stopped(self, stopped: Callable[[], bool]) -> None:
-        """Set that function."""
+        """Set the function that returns whether long calls must end."""
         self._link.stopped = stopped
 
     @property

@@ -36,7 +36,7 @@ _WORTH_A_TRY, _WORTH_A_LINE = 0.03, 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """A line of advice.
+    """A line of advice: a change to make, and the cycles before and after it.
 
     Members
     -------

@@ -81,7 +81,7 @@ def activity(profile: Profile) -> Markup:
     """Return a drawing over time of operators, work of the units, and bytes on the bus."""
     time_axis, top = _time_axis(profile), 26
     parts = list(_operator_boxes(profile, time_axis))
-    busy = _busy(profile.timelines, time_axis)
+    busy = _busy_shares(profile.timelines, time_axis)
     for unit in (Opcode.EXEC, Opcode.POST, Opcode.LOAD, Opcode.STORE):
         top += _GAP
         share = busy[unit]
@@ -145,7 +145,7 @@ def operator_tip(operator: OperatorProfile) -> str:
     return "\n".join(lines)
 
 
-def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, np.ndarray]:
+def _busy_shares(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, np.ndarray]:
     """Return, for each unit, the share of time in each column of the drawing in which it works.
 
     The arrays have shape (columns,).
@@ -153,7 +153,7 @@ def _busy(timelines: Sequence[Timeline], time_axis: _TimeAxis) -> dict[Opcode, n
     total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
     for offset, timeline in _with_offsets(timelines):
         for span in timeline.spans:
-            _add(total[span.unit], time_axis, offset + span.start, offset + span.end, 1.0)
+            _add_rate(total[span.unit], time_axis, offset + span.start, offset + span.end, 1.0)
     return {unit: np.minimum(share, 1) for unit, share in total.items()}
 
 
@@ -168,11 +168,13 @@ def _rates(timelines: Sequence[Timeline], time_axis: _TimeAxis, unit: Opcode) ->
             size = moved_bytes(timeline.instructions[span.index]) if span.unit is unit else 0
             if size:
                 end = max(span.end, span.start + 1)
-                _add(total, time_axis, offset + span.start, offset + end, size / (end - span.start))
+                _add_rate(
+                    total, time_axis, offset + span.start, offset + end, size / (end - span.start)
+                )
     return total
 
 
-def _add(total: np.ndarray, time_axis: _TimeAxis, start: int, end: int, rate: float) -> None:
+def _add_rate(total: np.ndarray, time_axis: _TimeAxis, start: int, end: int, rate: float) -> None:
     """Add a rate between two times to `total`, in proportion to the covered part of each column."""
     first, last = (time * _COLUMNS / time_axis.cycles for time in (start, end))
     low, high = int(first), min(int(last), _COLUMNS - 1)

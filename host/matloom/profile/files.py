@@ -30,14 +30,14 @@ def to_csv(profile: Profile) -> str:
         figures = {
             "macs_per_cycle": f"{each.rate:.2f}",
             "utilisation": f"{each.utilisation:.4f}",
-            "name": _cell(each.name),
+            "name": _safe_cell(each.name),
         }
         row = [figures.get(name, getattr(each, name, "")) for name in _COLUMNS]
         writer.writerow([*row, *(each.causes.get(cause.name, 0) for cause in CAUSES)])
     return stream.getvalue()
 
 
-def _cell(name: str) -> str:
+def _safe_cell(name: str) -> str:
     """Return a name that a spreadsheet does not interpret as a formula."""
     shown = printable(name)
     return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") else shown

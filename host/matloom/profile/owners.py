@@ -47,7 +47,7 @@ def _assign_by_waits(
     spans: Sequence[Span],
     owners_so_far: list[int],
 ) -> None:
-    """Set the owner of each instruction of a unit to that of the first one that waits for it.
+    """Set the operator of each instruction of a unit to that of the first one that waits for it.
 
     `owners_so_far` is changed in place.
     """

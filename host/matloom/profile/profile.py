@@ -24,7 +24,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorProfile:
-    """Cost of an operator.
+    """Cost of an operator in a run: cycles and their causes, bytes on the bus, instructions.
 
     Members
     -------

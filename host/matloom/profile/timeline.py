@@ -79,7 +79,7 @@ class Timeline:
 def timelines(
     program: Program, counted: Sequence[Counters] = (), *, resident: bool = False
 ) -> tuple[Timeline, ...]:
-    """Return the timelines of a program's engine steps, in order.
+    """Return when instructions run in each engine step, predicted or scaled to `counted`.
 
     Parameters
     ----------

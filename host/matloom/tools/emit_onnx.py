@@ -46,7 +46,7 @@ class _Operator:
 
     @property
     def input(self) -> CValue:
-        """The first input."""
+        """First input of the operator."""
         return self.inputs[0]
 
     def attribute(self, name: str, default: Any) -> Any:

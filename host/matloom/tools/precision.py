@@ -27,7 +27,7 @@ Inputs = Array | Mapping[str, Array]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputChange:
-    """Change of an output, in real numbers, over all samples.
+    """Change of an output between two precisions, in real numbers, over all samples.
 
     `largest` and `mean` are absolute differences. `agreement` is the share of positions at which
     the largest element along the last axis keeps its index.
@@ -41,7 +41,7 @@ class OutputChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerChange:
-    """Change of a convolution or dense layer.
+    """Change of a convolution or dense layer between two precisions.
 
     Members
     -------

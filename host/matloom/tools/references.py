@@ -117,7 +117,7 @@ class OnnxReference:
         model.ParseFromString(content)
         produced = {name for node in model.graph.node for name in node.output}
         produced -= {value.name for value in model.graph.output}
-        names = {_copy(graph, number).name for number in _computed_tensors(graph)}
+        names = {_file_copy(graph, number).name for number in _computed_tensors(graph)}
         more = [onnx.ValueInfoProto(name=name) for name in sorted(names & produced)]
         try:
             self.session = onnx_session(content)
@@ -140,7 +140,9 @@ class OnnxReference:
         wide = self._outputs_by_name(self.wide, inputs)
         if all(np.array_equal(array, wide[name]) for name, array in found.items()):
             found = wide
-        copies = {number: _copy(self.graph, number) for number in _computed_tensors(self.graph)}
+        copies = {
+            number: _file_copy(self.graph, number) for number in _computed_tensors(self.graph)
+        }
         return {
             number: to_declared_shape(
                 _in_tensor_order(copy, found[copy.name]), self.graph.tensors[number].shape
@@ -158,7 +160,7 @@ class OnnxReference:
         return dict(zip(made, map(np.asarray, arrays), strict=True))
 
 
-def _copy(graph: Graph, number: int) -> FileCopy:
+def _file_copy(graph: Graph, number: int) -> FileCopy:
     """Return the value of the model file that tensor `number` holds: by `graph.copies` or name."""
     return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
 

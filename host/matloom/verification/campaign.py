@@ -180,7 +180,7 @@ def _build_simulator(run: _Run, step: Step) -> CoveredTransport:
 
 
 def _run_coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
-    """Run streams aimed at missing coverage points, until none is missing or time is up."""
+    """Run instruction streams aimed at missing coverage points, until all are hit or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.start(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)

@@ -101,7 +101,7 @@ def is_defined(stream: RandomProgram, config: Config) -> bool:
         region: np.frombuffer(data, np.uint8).copy() for region, data in contents.items()
     }
     for instruction in unpack_all(stream.commands):
-        if not _legal_scales(instruction, engine.spad, config):
+        if not _scales_are_legal(instruction, engine.spad, config):
             return False
         bare = {name: v for name, v in instruction.values.items() if not name.startswith("wait_")}
         engine.run(pack(Instruction(instruction.opcode, bare)) + pack(Instruction(Opcode.END)))
@@ -122,7 +122,7 @@ def leaves_chip(stream: RandomProgram, config: Config) -> bool:
     return False
 
 
-def _legal_scales(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:
+def _scales_are_legal(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:
     """Return whether the multipliers and shifts that a POST reads from the scratchpad are in range.
 
     True for other instructions.

@@ -172,7 +172,7 @@ class RandomOperators:
         )
 
     def _bias(self, channels: int, *, short: bool = False) -> list[Tensor]:
-        """Return a list with a bias, or an empty one.
+        """Return a list with a random bias, or an empty one.
 
         The bias of int16 layers has 64 bits, or, if `short` is set, sometimes 32.
         """

@@ -65,7 +65,7 @@ def _steps(verification: Verification) -> Markup:
 
 
 def _badge(verdict: str) -> Markup:
-    """Return a verdict on its colour."""
+    """Return a verdict as a label in its colour."""
     return badge(verdict, _KINDS[verdict])
 
 

@@ -101,12 +101,12 @@ def _fields(fields: tuple[RecordField, ...]) -> str:
     """Return a Markdown table of the fields of a record, with their offsets."""
     rows, offset = [], 0
     for field in fields:
-        rows.append((offset, field.type, f"`{field.name}`", _legal(field), field.doc))
+        rows.append((offset, field.type, f"`{field.name}`", _legal_values(field), field.doc))
         offset += field.bytes
     return table(("offset", "type", "field", "legal", "meaning"), rows)
 
 
-def _legal(field: RecordField) -> str:
+def _legal_values(field: RecordField) -> str:
     """Return the legal values of a field as Markdown."""
     if field.choices:
         return ", ".join(f"{number} {name}" for number, name in enumerate(field.choices))

@@ -43,12 +43,12 @@ class ModelTransport:
 
     @property
     def stopped(self) -> Callable[[], bool]:
-        """See `matloom.device.transport.Stoppable`."""
+        """Function that returns whether long calls must end (`transport.Stoppable`)."""
         return self.engine.stopped
 
     @stopped.setter
     def stopped(self, stopped: Callable[[], bool]) -> None:
-        """Set that function."""
+        """Set the function that returns whether long calls must end."""
         self.engine.stopped = stopped
 
     def _get(self, name: str) -> int:
