@@ -15,7 +15,7 @@ _LOWEST = {"int8": -128, "uint8": 0, "int16": -32768}
 
 @dataclass(frozen=True, kw_only=True)
 class Counterpart:
-    """Tensor of another network that stands for the same values.
+    """Tensor of another network that represents the same values.
 
     Members
     -------
@@ -143,6 +143,7 @@ class Pairing:
 
 
 def _same_order(tensor: Tensor) -> tuple[int, ...]:
+    """Return the axes of a tensor in their own order: 0, 1 and so on."""
     return tuple(range(len(tensor.shape)))
 
 
