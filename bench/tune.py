@@ -40,7 +40,9 @@ def simulated_outputs(program: Program) -> list[dict[str, np.ndarray]]:
         return [session.run(random_arrays(program, seed)) for seed in range(2)]
 
 
-def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] | None:
+def measure_network(
+    path: Path, config: str, arguments: argparse.Namespace
+) -> dict[str, Any] | None:
     """Tune a network; return its entry of the report.
 
     Returns None if nothing of it runs on the engine, or its predicted cycles exceed the limit.
@@ -48,11 +50,16 @@ def measure_network(path: Path, config: str, given: argparse.Namespace) -> dict[
     graph = frontend.load(path)
     study = new_study(graph, load_config(config), CompileOptions(tuned=False))
     cycles = sum(run.cost.first for run in runs_of(study))
-    if not 0 < cycles <= given.cycles:
+    if not 0 < cycles <= arguments.cycles:
         return None
     begin, wall = time.process_time(), time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, reused_executor(workers_of(given).make) as make:
-        budget = Budget(trials=given.trials, until=wall + given.seconds, measured=given.measured)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        reused_executor(workers_of(arguments).make) as make,
+    ):
+        budget = Budget(
+            trials=arguments.trials, until=wall + arguments.seconds, measured=arguments.measured
+        )
         found = tune(study, Path(folder) / "journal", budget, make)
     result = {
         "network": path.stem,

@@ -194,20 +194,20 @@ def _boards() -> str:
     return text_table(["board, network", "cycles", *headings], rows)
 
 
-def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
+def _board_network(name: str, calls: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
     """Return the rows of a network in the table of boards.
 
     There is a row for each call that was measured, or one that says how much memory is missing.
     """
-    if "needs_bytes" in found:
-        return [[name, f"needs {found['needs_bytes']:,} bytes of memory", "", "", ""]]
+    if "needs_bytes" in calls:
+        return [[name, f"needs {calls['needs_bytes']:,} bytes of memory", "", "", ""]]
     # A request waits for the answer to the one before it: both ways count.
-    crossing = found["link"]["sent"] + found["link"]["received"]
+    crossing = calls["link"]["sent"] + calls["link"]["received"]
     line = crossing * 10_000 / report["link"]["baud"]
     rows = []
     for call in ("first", "later"):
-        if call in found:
-            cycles = found[call]["cycles"]
+        if call in calls:
+            cycles = calls[call]["cycles"]
             engine = cycles / report["clock_asked_mhz"] / 1000
             shown = name if call == "first" else f"{name}, resident"
             times = (f"{engine:.2f}", f"{line:.1f}", f"{1000 / (engine + line):.0f}")

@@ -133,18 +133,18 @@ def _onnx_nodes() -> str:
     )
 
 
-def _onnx_counts(found: dict[str, Any]) -> dict[str, int]:
+def _onnx_counts(results: dict[str, Any]) -> dict[str, int]:
     """Return numbers of ONNX's tests, by where they run or why they are refused."""
-    refused = Counter(_refusal(line) for line in found["refused"].values())
-    run = {f"run {_PLACES[place]}": number for place, number in found["run"].items()}
-    others = found["compared_with_onnx"]
+    refused = Counter(_refusal(line) for line in results["refused"].values())
+    run = {f"run {_PLACES[place]}": number for place, number in results["run"].items()}
+    others = results["compared_with_onnx"]
     return {
-        "all": found["tests"],
+        "all": results["tests"],
         **run,
-        "compared with ONNX Runtime": sum(found["run"].values()) - others,
-        "of these, different": len(found["differ"]),
+        "compared with ONNX Runtime": sum(results["run"].values()) - others,
+        "of these, different": len(results["differ"]),
         "compared with ONNX's own outputs": others,
-        "of these, different beyond its tolerance": len(found["differ_from_onnx"]),
+        "of these, different beyond its tolerance": len(results["differ_from_onnx"]),
         **{f"refused: {reason}": number for reason, number in refused.most_common()},
     }
 

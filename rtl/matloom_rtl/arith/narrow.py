@@ -101,7 +101,7 @@ class Narrow(wiring.Component):
         return register(m, shift_right(value, count), "shifted"), base, large
 
     def _round(self, m: Module, chosen, shifted, base):
-        """Stage 3: round, and add the exponent; the leading bit adds one to it."""
+        """Stage 3: return the rounded magnitude with the exponent added."""
         kept = shifted[_BELOW:]
         up = shifted[1] & (shifted[0] | kept[0])
         exponent = Signal(19)

@@ -222,7 +222,7 @@ class Execute(wiring.Component):
         return fire
 
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
-        """Share the port `weight_read`: blocks of paired windows come before rows of the next tile.
+        """Share the port `weight_read`: a block of a paired window (`taken`) precedes weight rows.
 
         Blocks never wait for a tile while they hold the port, so the tile is always loaded in the
         end.
@@ -356,7 +356,7 @@ class Execute(wiring.Component):
         return output
 
     def _less_pad(self, byte, known):
-        """Return a byte of a vector, less its zero point if the engine has zero points."""
+        """Return a byte less its zero point, which is in `known`, if the engine has zero points."""
         if not self._config.zero_points:
             return byte
         return byte.as_signed() - Mux(known.zero_points, known.pad, 0).as_signed()

@@ -146,10 +146,10 @@ def _gowin(port: str, site: str, attributes: str) -> list[str]:
     ]
 
 
-def _xilinx(port: str, site: str, told: str) -> list[str]:
+def _xilinx(port: str, site: str, attributes: str) -> list[str]:
     """Return Vivado's constraint line (XDC) for a port; `attributes` has items ``NAME=value``."""
-    attributes = " ".join(f"{pair.replace('=', ' ')}" for pair in told.split())
-    return [f"set_property -dict {{PACKAGE_PIN {site} {attributes}}} [get_ports {{{port}}}]"]
+    properties = " ".join(f"{pair.replace('=', ' ')}" for pair in attributes.split())
+    return [f"set_property -dict {{PACKAGE_PIN {site} {properties}}} [get_ports {{{port}}}]"]
 
 
 _LINES = {"ecp5": _ecp5, "gowin": _gowin, "xilinx": _xilinx}

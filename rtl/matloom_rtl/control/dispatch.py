@@ -191,7 +191,7 @@ class Dispatch(wiring.Component):
         return m
 
     def _assemble(self, m: Module, word, place, awaiting, whole):
-        """Collect as many instruction words as the opcode has; faults are shown one cycle later."""
+        """Collect an instruction's words until it is `whole`; faults are shown one cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
         known = Signal()
         last = Signal()

@@ -27,13 +27,13 @@ CONFIGS = (
 )
 
 
-def merge_results(found: dict) -> list[dict]:
-    """Return each distinct claim once, as in a report, from lists of results by configuration.
+def merge_results(results_by_config: dict) -> list[dict]:
+    """Return each distinct claim once, as in a report, with a list of its configurations.
 
     `configs` of a claim lists the configurations that have it.
     """
     claims: dict[tuple[str, str], dict] = {}
-    for name, results in found.items():
+    for name, results in results_by_config.items():
         for result in results:
             key = (result.digest, result.unit)
             claim = claims.setdefault(key, {**result.as_dict(), "configs": []})

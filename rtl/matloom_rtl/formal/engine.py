@@ -141,7 +141,7 @@ def digest_of(proof: Proof, text: str) -> str:
 
 
 def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
-    """Prove a claim, given as RTLIL, and store the solver's files in `folder`, replacing it.
+    """Prove a claim, given as RTLIL; keep the solver's files in `folder`, and return the result.
 
     The folder then has the logs, and the traces of a failure. The proof is stopped after about
     `seconds`.

@@ -48,7 +48,7 @@ def run(
     only: Container[tuple[str, str]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove as many claims of a configuration as time allows, the quick set and the shortest first.
+    """Prove as many claims of a configuration as time allows, quickest first; return the results.
 
     Cached verdicts are reused. A proof that would take longer than the remaining time gets the
     verdict NOT RUN, with the expected seconds; if a tool is missing, all proofs without a cached
@@ -68,7 +68,7 @@ def run_proofs(
     folder: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove claims like `run`; `folder` caches verdicts and logs, by default `cache_folder()`."""
+    """Prove the given claims like `run`; `folder` caches results and logs (`cache_folder()`)."""
     proofs = sorted(proofs, key=lambda proof: (not proof.quick, expected_seconds(proof)))
     folder = folder or cache_folder()
     end = time.monotonic() + 60 * minutes

@@ -273,7 +273,7 @@ def _netlist(
     work: Path,
     soft_columns: int,
 ) -> dict[str, Any]:
-    """Synthesise as `synthesise` does and add hints, or reuse the netlist of an earlier call.
+    """Synthesise like `synthesise` and add hints, or reuse an earlier netlist; describe either.
 
     The folder in `work` is named by a digest of everything that the netlist depends on.
     """

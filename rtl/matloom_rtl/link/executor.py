@@ -139,7 +139,7 @@ class Executor(wiring.Component):
         m.d.sync += [self._status.eq(status), self._header.length.eq(0)]
 
     def _decide(self, m: Module, kept):
-        """Decide whether the request is due, is a repetition, or is too early."""
+        """Decide if the request is due, repeated (its status is `kept`) or too early."""
         header, kind = self._header, self._header.kind
         session = Signal()
         due = Signal(8)

@@ -125,7 +125,7 @@ class Lane(wiring.Component):
         return biased, left, right
 
     def _shift_left(self, m: Module, value, left):
-        """Stages 3 and 4: shift by up to 7, then by multiples of 8; 32 bits remain."""
+        """Stages 3 and 4: shift by `left`, first up to 7, then multiples of 8; 32 bits remain."""
         fine = register(m, (value << left[:3])[:32], "fine_left")
         count = register(m, left[3:], "count_left")
         coarse = Signal(32, reset_less=True)
@@ -163,7 +163,7 @@ class Lane(wiring.Component):
         return register(m, value * multiplier, f"product_{name}")
 
     def _finish(self, m: Module, floor, up):
-        """Stages 11 to 13: round and add the zero point; compare with the limits; clamp."""
+        """Stages 11 to 13: round, add the zero point, clamp to the limits; return the result."""
         bits, settings = self._bits, self._settings
         result = Signal(signed(33), reset_less=True)
         # A single adder, with the carry below its lowest bit.

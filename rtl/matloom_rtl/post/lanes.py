@@ -118,7 +118,7 @@ class Lanes(wiring.Component):
         return m
 
     def _softmax(self, m: Module) -> Softmax | None:
-        """Add the unit that computes SOFTMAX, if it is built."""
+        """Add the unit that computes SOFTMAX, if it is built, and return it; else None."""
         if not self._config.softmax:
             return None
         m.submodules.softmax = softmax = Softmax(self._config)
@@ -219,7 +219,7 @@ class Lanes(wiring.Component):
         ]
 
     def _float_lane(self, m: Module, index: int, lane: Lane) -> FloatLane:
-        """Add a floating-point lane next to the integer one."""
+        """Add a floating-point lane next to the integer one, and return it."""
         numbers = self.numbers
         m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
         m.d.comb += [

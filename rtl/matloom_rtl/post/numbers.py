@@ -113,7 +113,7 @@ class Numbers(wiring.Component):
         self._register(m, {"size": size})
 
     def _register(self, m: Module, facts: dict):
-        """Show facts about the command, by name, in the output's fields one cycle later."""
+        """Show values, given by name, in the output's fields one cycle later."""
         for name, value in facts.items():
             fact = Signal(self.o.shape()[name].shape, name=name, reset_less=True)
             m.d.sync += fact.eq(value)

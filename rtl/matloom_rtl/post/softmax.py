@@ -203,7 +203,7 @@ class Softmax(wiring.Component):
         )
 
     def _below(self, m: Module, given, flags: list) -> list:
-        """Store the largest byte of each row; return how far each byte is below it, registered."""
+        """Store the largest byte of each row; return how far each `given` byte is below it."""
         counting = [
             Mux(flags[1].counts[way], given[way], -128).as_signed() for way in range(self._ways)
         ]

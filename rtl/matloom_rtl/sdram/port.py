@@ -82,7 +82,7 @@ class Port(wiring.Component):
         return m
 
     def _choose(self, m: Module, reads, writes, taken):
-        """Move a chunk to the register of `chunks`, at most every third cycle."""
+        """Move a chunk of `reads` or `writes` to the register of `chunks`; drive `taken` then."""
         (read, may_read), (write, may_write) = reads, writes
         plan = self._plan
         chunk = Signal.like(self.chunks.payload, reset_less=True)

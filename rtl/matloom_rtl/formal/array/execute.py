@@ -79,13 +79,13 @@ def execute(unit: Execute) -> Claim:
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _windows(m: Module, config, array, known, arrives) -> None:
+def _windows(m: Module, config, array, attributes_queue, arrives) -> None:
     """Claim that the array gets a window's attributes with its bytes, and its position before."""
     layout = attributes_layout(config)
     present, entered = (Signal(layout, name=name) for name in ("present", "entered"))
     enters = Signal()
     m.d.sync += [
-        *(present.eq(known.r_data), entered.eq(present)),
+        *(present.eq(attributes_queue.r_data), entered.eq(present)),
         enters.eq(arrives),
     ]
     slide, window = array.slide, entered.window

@@ -163,7 +163,7 @@ def _claim_delivery(m: Module, unit: Loader, rows: _Rows) -> None:
     m.d.comb += Assert(unit.weight_data == data)
 
 
-def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
+def _less_zero_points(m: Module, unit: Loader, rows: _Rows, weights) -> None:
     """Claim that the zero point of weights is subtracted from rows, but not from 2x2 blocks."""
     config = unit._config
     block = unit.taken if config.has_paired_windows else Const(0)
@@ -178,7 +178,7 @@ def _less_zero_points(m: Module, unit: Loader, rows: _Rows, found) -> None:
     of_block = Signal(name="block_arrived")
     numbers = Signal.like(unit.weight_data, name="numbers", reset_less=True)
     less = Mux(block, 0, zero).as_signed()
-    parts = (found.word_select(at, 8).as_signed() - less for at in range(config.weight_bytes))
+    parts = (weights.word_select(at, 8).as_signed() - less for at in range(config.weight_bytes))
     m.d.sync += [arrived.eq(there), of_block.eq(block), numbers.eq(Cat(parts))]
     m.d.comb += [
         implies(arrived | of_block, unit.weight_data == numbers),

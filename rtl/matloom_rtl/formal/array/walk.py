@@ -38,7 +38,7 @@ def walk(unit: Walk) -> Claim:
     ]
     vector, last = unit.vector, nest.vector[STAGES]
     claim_flags(m, vector, last, unit.valid, unit._config)
-    elements(m, vector, last, unit.valid, unit._config)
+    claim_elements(m, vector, last, unit.valid, unit._config)
     address = (last.fields.input_addr + product + last.byte)[: access_bits(unit._config)]
     m.d.comb += [
         implies(unit.valid, vector.row_valid == row_valid(last, unit._config)),
@@ -59,40 +59,40 @@ def _needs_read(unit: Walk):
     return unit.valid & vector.row_valid & some
 
 
-def claim_flags(m: Module, found, vector, there, config) -> None:
-    """Claim that `found`, a vector within the unit, has the flags of the reference `vector`."""
-    fields = vector.fields
+def claim_flags(m: Module, actual, expected, valid, config) -> None:
+    """Claim that `actual`, a vector within the unit, has the flags of `expected`."""
+    fields = expected.fields
     m.d.comb += [
         *(
-            implies(there, found[name] == vector[name])
+            implies(valid, actual[name] == expected[name])
             for name in ("first", "switch", "last_tile", "add", "last")
         ),
-        implies(there, found.pad == fields.pad_value.as_unsigned()),
+        implies(valid, actual.pad == fields.pad_value.as_unsigned()),
     ]
     for name in ("maximum", "window"):
-        if name in found.shape().members:
-            m.d.comb += implies(there, found[name] == fields[name])
+        if name in actual.shape().members:
+            m.d.comb += implies(valid, actual[name] == fields[name])
     if config.zero_points:
-        m.d.comb += implies(there, found.zero_points == (fields.zero_points & ~fields.window))
+        m.d.comb += implies(valid, actual.zero_points == (fields.zero_points & ~fields.window))
     if config.has_paired_windows:
-        m.d.comb += implies(there, found.paired == _is_paired(vector, config))
+        m.d.comb += implies(valid, actual.paired == _is_paired(expected, config))
     if config.has_wide_windows:
-        shape = Mux(_is_paired(vector, config), 0, fields.window_shape)
-        m.d.comb += implies(there, found.window_shape == shape)
+        shape = Mux(_is_paired(expected, config), 0, fields.window_shape)
+        m.d.comb += implies(valid, actual.window_shape == shape)
     for name, flag in decode_flags(fields.mode, config).items():
-        m.d.comb += implies(there, found.flags[name] == flag)
+        m.d.comb += implies(valid, actual.flags[name] == flag)
 
 
-def elements(m: Module, found, vector, there, config) -> None:
+def claim_elements(m: Module, actual, expected, valid, config) -> None:
     """Claim which elements of a vector come from memory: those within their row.
 
     None does if the vector is a block of 2 x 2 positions, which is read otherwise.
     """
-    byte, size = vector.byte, vector.fields.input_row_bytes
+    byte, size = expected.byte, expected.fields.input_row_bytes
     for index in range(config.rows):
-        in_row = (byte + index >= 0) & (byte + index < size) & ~_is_paired(vector, config)
-        taken = (index >= found.low) & (index < found.high)
-        m.d.comb += implies(there, taken == in_row)
+        in_row = (byte + index >= 0) & (byte + index < size) & ~_is_paired(expected, config)
+        taken = (index >= actual.low) & (index < actual.high)
+        m.d.comb += implies(valid, taken == in_row)
 
 
 def _is_row_in_input(vector):
@@ -165,7 +165,7 @@ def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
     ]
     for stage, found in ((2, s2), (3, s3)):
         claim_flags(m, found, nest.vector[stage], there[stage], config)
-    elements(m, s3, third, there[3], config)
+    claim_elements(m, s3, third, there[3], config)
 
 
 def _outputs(m: Module, unit: Walk, outputs, nest: WalkNest) -> None:

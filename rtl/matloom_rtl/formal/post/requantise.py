@@ -79,7 +79,7 @@ class _Cut(Lane):
         self.below = Signal()
 
     def _multiply(self, m: Module, value, multiplier):
-        """Return free inputs instead of a product; show the multiplier's input as `shifted`."""
+        """Return free inputs as product and low bits; show the multiplier's input, `shifted`."""
         m.d.comb += self.shifted.eq(value)
         return self.total, self.below
 
