@@ -73,6 +73,7 @@ class Bench:
             part.log.setLevel(logging.WARNING)
 
     def _registers_parts(self):
+        """Return both parts of cocotbext-axi's register master: for writes and for reads."""
         return self._registers.write_if, self._registers.read_if
 
     @classmethod
@@ -119,11 +120,13 @@ class Bench:
         return int((await bus.b_channel.recv()).bresp)
 
     async def read(self, name):
+        """Return the value of the register `name`; reading it must succeed."""
         value, response = await self.read_raw(register(name).offset)
         assert response == AxiResp.OKAY, f"reading {name} must succeed"
         return value
 
     async def write(self, name, value):
+        """Write a value to the register `name`; this must succeed."""
         response = await self.write_raw(register(name).offset, value.to_bytes(4, "little"))
         assert response == AxiResp.OKAY, f"writing {name} must succeed"
 
@@ -156,10 +159,12 @@ class Bench:
         return base + first, base + (len(job.regions[region]) if end is None else end)
 
     def put(self, region, offset, data):
+        """Store bytes in external memory, at an offset in a region."""
         start = self._bases[region] + offset - self.memory.base
         self.memory.content[start : start + len(data)] = data
 
     async def start(self):
+        """Start the command buffer that was placed, and count bursts from here."""
         self.monitor.restart()
         await self.write("CONTROL", START)
 
@@ -222,6 +227,7 @@ class Bench:
         assert self.monitor.idle, "the bus must be quiet at the end of a run"
 
     async def counters(self):
+        """Return the values of all performance counters, by name."""
         return {name: await self.read(name.upper()) for name, _doc in COUNTERS}
 
 
@@ -234,6 +240,7 @@ class SimTransport:
 
     @resume
     async def read32(self, address):
+        """Return the register at an address; raise OSError if the chip answers with an error."""
         value, response = await self._bench.read_raw(address)
         if response != AxiResp.OKAY:
             raise OSError(f"reading register {address:#x} must answer OKAY, not {response}")
@@ -241,20 +248,24 @@ class SimTransport:
 
     @resume
     async def write32(self, address, value):
+        """Write the register at an address; raise OSError if the chip answers with an error."""
         response = await self._bench.write_raw(address, value.to_bytes(4, "little"))
         if response != AxiResp.OKAY:
             raise OSError(f"writing register {address:#x} must answer OKAY, not {response}")
 
     def read_block(self, address, size):
+        """Return bytes of external memory from a bus address on."""
         start = address - self.memory_base
         return bytes(self._bench.memory.content[start : start + size])
 
     def write_block(self, address, data):
+        """Store bytes in external memory from a bus address on."""
         start = address - self.memory_base
         self._bench.memory.content[start : start + len(data)] = data
 
     @resume
     async def wait_interrupt(self, cycles):
+        """Wait for the interrupt, at most `cycles`; return the cycles that passed."""
         before = get_sim_time("ns")
         irq = self._bench.dut.irq
         if not int(irq.value):

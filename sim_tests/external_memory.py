@@ -11,6 +11,7 @@ class _Reads(AxiSlaveRead):
     """Answers beat by beat; bursts with different ids interleave, as AXI4 allows."""
 
     async def _process_read(self):
+        """Answer reads beat by beat, each for a random one of the IDs with bursts."""
         pending = {}
         memory = self.target
         while True:
@@ -29,6 +30,7 @@ class _Reads(AxiSlaveRead):
             await self.r_channel.send(beat)
 
     def _accept(self, pending, request):
+        """Append the beats of a burst, (address, is last), to those of its ID in `pending`."""
         width = self.byte_lanes
         first = int(request.araddr) // width * width
         beats = int(request.arlen) + 1
@@ -86,6 +88,7 @@ class ExternalMemory:
         self._voice.clear()
 
     async def _pace(self, address):
+        """Wait while the address is silent, then now and then for a random latency."""
         while _within(self.silent, address, address + self._width):
             await self._voice.wait()
         if self.random.random() < self._laziness:
@@ -118,4 +121,5 @@ class ExternalMemory:
 
 
 def _within(ranges, first, end):
+    """Return whether any of the ranges overlaps the bytes from `first` to before `end`."""
     return any(start < end and first < limit for start, limit in ranges)

@@ -37,6 +37,7 @@ class Job:
 
     @property
     def commands(self) -> bytes:
+        """Bytes of the command buffer, within the region PROGRAM."""
         region = self.regions[Region.PROGRAM]
         return region[self.command_offset : self.command_offset + self.command_bytes]
 

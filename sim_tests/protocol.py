@@ -38,9 +38,11 @@ class _Channel:
 
     @property
     def valid(self):
+        """Whether the channel shows a payload."""
         return bool(int(self._valid.value))
 
     def clear(self):
+        """Forget the payload that waits, as after a reset."""
         self._held = None
 
     def step(self):
@@ -84,11 +86,13 @@ class Monitor:
         self._forget()
 
     def restart(self):
+        """Restart the counts and the records of bursts."""
         names = ("read_bursts", "read_beats", "write_bursts", "write_beats")
         self.counts = dict.fromkeys(names, 0)
         self.reads, self.writes = [], []
 
     def _forget(self):
+        """Forget everything that is outstanding, as after a reset."""
         for channel in self._channels.values():
             channel.clear()
         # Beats that each read still owes, by ID; writes that wait for beats, and the reverse.
@@ -102,6 +106,7 @@ class Monitor:
         self._registers = {}
 
     def _require(self, holds, rule, channel, value=0, limit=0):
+        """Raise AssertionError, naming a rule and values, unless `holds` or the rule is ignored."""
         if not holds and rule not in self._ignored:
             raise AssertionError(describe_broken_rule(rule, channel, self._cycle, value, limit))
 
@@ -111,6 +116,7 @@ class Monitor:
         return not (any(self._read_ids.values()) or self._owed or self._beats or self._unanswered)
 
     async def run(self):
+        """Check every clock edge, forever."""
         edge = RisingEdge(self._dut.clk)
         while True:
             await edge
@@ -177,6 +183,7 @@ class Monitor:
         return limit > base and base // width * width <= first and end <= -(-limit // width) * width
 
     def _read_address(self, payload, on_way):
+        """Check a read address, and record its burst."""
         first, end = self._burst("m_axi_ar", payload, on_way)
         open_to_it = [
             window
@@ -190,6 +197,7 @@ class Monitor:
         self.counts["read_bursts"] += 1
 
     def _read(self, payload):
+        """Check a read beat against the oldest burst of its ID."""
         self.counts["read_beats"] += 1
         self._code("m_axi_r", payload)
         bursts = self._read_ids[payload["id"]]
@@ -202,10 +210,12 @@ class Monitor:
                 bursts.popleft()
 
     def _code(self, name, payload):
+        """Check the response code of a payload."""
         code = payload["resp"]
         self._require(code != _EXCLUSIVE_OKAY, "response_code", name, code)
 
     def _write_address(self, payload, on_way):
+        """Check a write address, and record its burst."""
         first, end = self._burst("m_axi_aw", payload, on_way)
         self._require(payload["id"] == 0, "burst_id", "m_axi_aw", payload["id"])
         found = any(
@@ -219,6 +229,7 @@ class Monitor:
         self._match()
 
     def _beat(self, payload):
+        """Record a write beat, which is checked once its burst is known."""
         self.counts["write_beats"] += 1
         self._beats.append(payload)
         self._match()
@@ -236,6 +247,7 @@ class Monitor:
                 self._answerable += 1
 
     def _judge_beat(self, at, number, beats):
+        """Check strobes and `last` of the oldest write beat, number `number` of its burst."""
         beat = self._beats[0]
         spans = [self._region(window) for window in region_registers() if window.writable]
         for byte in range(self._config.bus_bytes):
@@ -245,6 +257,7 @@ class Monitor:
         self._require(beat["last"] == (number == beats), "write_last", "m_axi_w", number, beats)
 
     def _response(self, payload):
+        """Check a write response: every burst whose beats came has one."""
         self._code("m_axi_b", payload)
         self._require(payload["id"] == 0, "response_id", "m_axi_b", payload["id"])
         self._require(self._answerable > 0, "response_owed", "m_axi_b", 0, self._answerable)
@@ -275,6 +288,7 @@ class Monitor:
             self._unsure.append((address["addr"] // 4 * 4, word))
 
     def _write(self, offset, word):
+        """Record the bytes that a register write changes."""
         mask = sum(255 << 8 * byte for byte in range(4) if word["strb"] >> byte & 1)
         kept = self._registers.get(offset, 0) & ~mask
         self._registers[offset] = kept | word["data"] & mask

@@ -16,6 +16,7 @@ LAYERS = 6
 
 
 def _bytes(generator, *shape):
+    """Return random int8 numbers of a shape."""
     noise = np.frombuffer(generator.randbytes(int(np.prod(shape))), np.int8)
     return noise.reshape(shape)
 

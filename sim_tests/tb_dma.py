@@ -54,6 +54,7 @@ def _copy(bench, size):
     }
 
     def outside(name):
+        """Return the fields of a transfer for its side in external memory, `name`."""
         return {
             "dram_offset": start[name],
             "dram_row_step": steps[name][0],

@@ -17,20 +17,24 @@ _END = Instruction(Opcode.END, {})
 
 
 def _load(region=Region.INPUT, row_bytes=64, **fields):
+    """Return a LOAD of one row."""
     return Instruction(*transfer(Opcode.LOAD, region, row_bytes, **fields))
 
 
 def _store(region=Region.OUTPUT, row_bytes=64, **fields):
+    """Return a STORE of one row."""
     return Instruction(*transfer(Opcode.STORE, region, row_bytes, **fields))
 
 
 def _exec(**fields):
+    """Return an EXEC of a single vector."""
     ones = ("input_rows", "input_row_bytes", "width", "height", "kernel_rows", "kernel_cols")
     values = {**dict.fromkeys((*ones, "blocks", "oc_blocks"), 1), **fields}
     return Instruction(Opcode.EXEC, values)
 
 
 def _post(**fields):
+    """Return a POST of a single vector."""
     values = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 1, **fields}
     return Instruction(Opcode.POST, values)
 
@@ -92,6 +96,7 @@ def _bad_instructions(config):
 
 
 def _job(*instructions):
+    """Return a job of instructions, with INPUT, OUTPUT and ARENA filled with zeros."""
     return Job.of(instructions, **dict.fromkeys(("input", "output", "arena"), bytes(SIZE)))
 
 

@@ -32,6 +32,7 @@ def _long():
 
 
 def _record(cause, opcode):
+    """Return the first word of the fault record of a unit's instruction."""
     return cause | 1 + UNITS.index(opcode) << 4 | opcode << 8
 
 

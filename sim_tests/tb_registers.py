@@ -93,6 +93,7 @@ async def reads_and_writes_at_once_do_not_disturb_each_other(dut):
 
 
 async def _run_without_interrupt(bench, job):
+    """Run a job with interrupts disabled; return the final status."""
     await bench.place(job)
     await bench.write("IRQ_ENABLE", 0)
     await bench.start()

@@ -52,6 +52,7 @@ def _config_text(name):
 
 @functools.cache
 def _build(config):
+    """Return the folder of the built simulation of a configuration."""
     return built(config, WAVES)
 
 
@@ -75,6 +76,7 @@ def test_a_cache_may_have_any_name(kind, tmp_path, monkeypatch):
 
 
 def _run(bench, name, seed, folder, tmp_path, monkeypatch):
+    """Run the tests of the module `bench` on a built simulation; all must pass."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     # The simulator's Python takes its search path from this process's.
     monkeypatch.syspath_prepend(HERE)
