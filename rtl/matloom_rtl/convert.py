@@ -28,7 +28,7 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
     `name` is the name of the top module. Signals and modules whose names are keywords are renamed.
     The Verilog does not refer to lines of source.
     """
-    with gc_paused(), writable_tool_cache(), _quiet_when_ended():
+    with gc_paused(), writable_tool_cache(), _quiet_after_exception():
         fragment = Fragment.get(hardware, None)
         rename_reserved(fragment)
         text = verilog.convert(
@@ -38,8 +38,8 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
 
 
 @contextmanager
-def _quiet_when_ended() -> Iterator[None]:
-    """Silence Amaranth's warnings of unused components once an exception has left some of them."""
+def _quiet_after_exception() -> Iterator[None]:
+    """Context that silences Amaranth's warnings of unused components after an exception."""
     try:
         yield
     except BaseException:
@@ -70,5 +70,5 @@ def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
 
     `ports` are the ports of a fragment; a component has its own.
     """
-    with gc_paused(), _quiet_when_ended():
+    with gc_paused(), _quiet_after_exception():
         return rtlil.convert(hardware, name=name, ports=ports, emit_src=False)

@@ -506,9 +506,9 @@ class Walk(wiring.Component):
         return byte, row
 
     def _starts(self, m: Module, step):
-        """Return three flags of the current vector.
+        """Return flags: the step is the first of an output block; a step begins; a command begins.
 
-        They are: its step is the first of an output block, it begins a step, it begins a command.
+        A step is the use of one weight tile.
         """
         last, step_end = step.at_last, step.step_end
         first_step = Signal()

@@ -73,7 +73,7 @@ class Pll:
 
     @staticmethod
     def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the `multiple` for `of`, possibly fractional, that gives exactly `target`."""
+        """Return the feedback divider, maybe a fraction, for an output of exactly `target`."""
         return target / detector
 
     @property
@@ -96,7 +96,7 @@ class OscillatorPll(Pll):
 
     @staticmethod
     def multiple(target: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the `multiple` for `of`, possibly fractional, that gives exactly `target`."""
+        """Return the feedback divider, maybe a fraction, for an output of exactly `target`."""
         return target * output_divider / detector
 
     @property

@@ -398,7 +398,7 @@ class Bounds(wiring.Component):
         )
 
     def _look_up(self, m: Module, begin, later) -> Value:
-        """Return the source of a step's factor, two cycles after `begin`, when `later` shows it.
+        """Return the value of a step's factor two cycles after `begin`, when `later` has it.
 
         First every group selects one of its sources, close to the instruction's bits and controlled
         by its own register; then one group is selected. A single table, or a single register, with

@@ -116,7 +116,7 @@ class UnitQueue(wiring.Component):
         return m
 
     def _load_head(self, m: Module, present):
-        """Load incoming words into the register of the head; return its notes."""
+        """Load incoming words into the register of the head; return its notes: its waits."""
         count = FORMATS[self._opcode].instruction_words
         head = Signal(count * GRANULE_BITS, reset_less=True)
         notes = Signal(notes_layout(self._config), reset_less=True)

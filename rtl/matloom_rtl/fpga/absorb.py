@@ -92,7 +92,7 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
 
 
 def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, int] | None:
-    """Return inputs and table of a half in which the function `inner` replaces `wire`.
+    """Return inputs and contents of half a carry cell in which `inner` replaces `wire`.
 
     Returns None if there would be more than four inputs, or if no order of them preserves `carry`.
     """

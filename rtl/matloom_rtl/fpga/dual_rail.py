@@ -57,7 +57,7 @@ class DualRail:
 
 
 def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> DualRail:
-    """Return a design whose state is undefined until written, with checks of its outputs.
+    """Return a design in dual-rail form: state is undefined until written, outputs are checked.
 
     Registers have no initial value, and memories no contents, except for read-only tables. Whether
     a bit is defined follows four-valued Verilog, with the rules of Yosys' pass `xprop` for

@@ -74,7 +74,7 @@ class Maxima(wiring.Component):
         return m
 
     def _register(self, m: Module, first, last):
-        """Add a register for the beat; return registered and outgoing beats, and a flag.
+        """Register the beat; return its copy, whether it begins a maximum, and the outgoing beat.
 
         Returns a tuple: the beat of the registered bytes, one-hot; whether it starts a maximum; and
         the beat that leaves, one-hot, which is the arriving one unless `pools` is set.

@@ -115,7 +115,7 @@ class Sdram:
         self._library.sdram_write(self._model, ctypes.c_uint64(address), contents, size)
 
     def read(self, address: int, size: int) -> bytes:
-        """Return `size` bytes from a byte address on, which is composed as in `write`."""
+        """Return `size` bytes from a byte address on: row, bank and column, as in `write`."""
         found = ctypes.create_string_buffer(size)
         self._library.sdram_read(
             self._model, ctypes.c_uint64(address), found, ctypes.c_uint64(size)

@@ -221,7 +221,7 @@ def _claim_byte_writes(m: Module, unit: Writer, results: _Results, to_spad):
 
 
 def _claim_parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
-    """Claim the scratchpad writes of multi-byte elements: several, the parts, for each vector.
+    """Claim the scratchpad writes of multi-byte elements, several for each vector.
 
     Returns whether the queue takes the last part of a vector.
     """
