@@ -27,7 +27,7 @@ TOLERANCE, LEAST = 0.2, 0.02
 
 
 def compile_unchecked(network: Path, config: Config, memory: Memory, effort: int) -> Program:
-    """Compile a network without checking the result against the interpreter."""
+    """Return a network's program, compiled without checking its results with the interpreter."""
     return compile(
         network, config, CompileOptions(effort=effort, tuned=False), None, "none", memory
     )

@@ -21,7 +21,7 @@ from matloom_rtl.generate import Chip, generate
 
 
 def sample(config: str, chip: Chip, device: str, total: dict[str, float]) -> dict[str, Any]:
-    """Return an entry of area.json for one synthesised engine."""
+    """Return an entry of area.json: configuration, device family, and area of one engine."""
     return {
         "config": config,
         "family": DEVICES[device].family,

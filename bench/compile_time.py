@@ -58,7 +58,7 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
 
 
 def measure(sweep: str, preset: str, layers: int, size: int) -> Point:
-    """Compile a network and check its program."""
+    """Compile a network and check its program; return the measurement."""
     point = {"sweep": sweep, "preset": preset, "layers": layers, "size": size}
     graph, config = mobilenet(layers, size), PRESETS[preset]
     begin = time.process_time()

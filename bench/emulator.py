@@ -111,7 +111,7 @@ class Machine:
         return "Q" if self.processor.bits == 64 else "I"
 
     def _unpack(self, layout, data, offset=0):
-        """Unpack a `struct` layout in the processor's byte order."""
+        """Return the values of a `struct` layout in the processor's byte order."""
         return struct.unpack_from(self.processor.order + layout, data, offset)
 
     def _load(self, data):
@@ -180,11 +180,11 @@ class Machine:
         """Handle `exit`: keep the exit status."""
         self.code = code & 255
 
-    def _zero(self, *_):
-        """Handle a system call that may do nothing: return 0."""
+    def _return_zero(self, *_):
+        """Handle a system call that does nothing: return 0."""
         return 0
 
-    def _terminal(self, *_):
+    def _ioctl(self, *_):
         """Handle `ioctl`: return the code for files that are no terminal."""
         return NO_TERMINAL
 
@@ -213,7 +213,7 @@ class Machine:
         return len(part)
 
     def _write(self, number, address, size, *_):
-        """Handle `write`: append bytes of memory to the captured output."""
+        """Handle `write`: append bytes of memory to the captured output; return their number."""
         self.output[number] += bytes(self._uc.mem_read(address, size))
         return size
 
@@ -225,11 +225,11 @@ class Machine:
             yield self._unpack(2 * self._word(), data)
 
     def _read_parts(self, number, address, count, *_):
-        """Handle `readv`: read into several buffers."""
+        """Handle `readv`: read into several buffers; return the number of bytes."""
         return sum(self._read(number, *span) for span in self._spans(address, count))
 
     def _write_parts(self, number, address, count, *_):
-        """Handle `writev`: write from several buffers."""
+        """Handle `writev`: write from several buffers; return the number of bytes."""
         return sum(self._write(number, *span) for span in self._spans(address, count))
 
     def _map(self, _at, size, *_):
@@ -239,19 +239,19 @@ class Machine:
         return place if self._heap <= HEAP + HEAP_BYTES else NO_MEMORY
 
     _CALLS: ClassVar = {
-        29: _terminal,  # ioctl
+        29: _ioctl,  # ioctl
         56: _open_file,
-        57: _zero,  # close
+        57: _return_zero,  # close
         63: _read,
         64: _write,
         65: _read_parts,
         66: _write_parts,
         93: _exit,
         94: _exit,
-        96: _zero,  # set_tid_address
-        135: _zero,  # rt_sigprocmask
-        214: _zero,  # brk: refused, so that the heap is mapped
-        215: _zero,  # munmap
+        96: _return_zero,  # set_tid_address
+        135: _return_zero,  # rt_sigprocmask
+        214: _return_zero,  # brk: refused, so that the heap is mapped
+        215: _return_zero,  # munmap
         222: _map,
-        226: _zero,  # mprotect
+        226: _return_zero,  # mprotect
     }

@@ -100,7 +100,7 @@ def traffic_patterns() -> dict[str, tuple[Bursts, Bursts]]:
 
 
 def _build(folder: Path, wrapper: str, sources: Sequence[Path]) -> Any:
-    """Build the simulation of a controller as a shared library, and load it."""
+    """Build the simulation of a controller as a shared library; load and return it."""
     library = build_library(
         [*sources, FOLDER / wrapper],
         "yardstick",
@@ -112,7 +112,7 @@ def _build(folder: Path, wrapper: str, sources: Sequence[Path]) -> Any:
 
 
 def our_controller(folder: Path, mhz: int) -> Core:
-    """Build this project's controller for a clock in MHz."""
+    """Build this project's controller for a clock in MHz, and return it."""
     controller = SdramController(
         PART, clock_hz=mhz * 10**6, bus_bits=BUS_BITS, burst_beats=BURST_BEATS
     )
@@ -171,7 +171,7 @@ def _initialisation(registers: dict[str, int], timing: SdramTiming) -> list[tupl
 
 
 def litedram_controller(folder: Path, programs: Path, mhz: int, options: dict[str, Any]) -> Core:
-    """Build litedram's controller for a clock in MHz."""
+    """Build litedram's controller for a clock in MHz, and return it."""
     (folder / "core.yml").write_text(_configuration(mhz, options))
     run([programs / "litedram_gen", folder / "core.yml", "--output-dir", folder / "core"])
     source = folder / "core" / "gateware" / "litedram_core.v"

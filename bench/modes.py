@@ -52,7 +52,7 @@ MODE_SETS = (
 
 
 def config_of(modes: tuple[str, ...]) -> Config:
-    """Return preset `small` with these modes in addition to `i8xi8`."""
+    """Return preset `small` with these number formats (modes) in addition to `i8xi8`."""
     return dataclasses.replace(PRESETS["small"], weight_rows=2, mac_modes=("i8xi8", *modes))
 
 
@@ -117,7 +117,7 @@ def _sign_extend(sums):
 
 
 def measure(config: Config, seed: int) -> dict[str, Any]:
-    """Synthesise, place and route the array of a configuration with its accumulators."""
+    """Synthesise, place and route the array of a configuration; return its entry of the report."""
     started = time.monotonic()
     unit = MeasuredArray(config)
     latency = unit.array.latency

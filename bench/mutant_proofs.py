@@ -51,12 +51,12 @@ class ClaimFiles:
 
 
 def prepare(config: Config, folder: Path) -> list[ClaimFiles]:
-    """Write each claim of a configuration's quick set into a folder."""
+    """Write each claim of a configuration's quick set into a folder; return the files."""
     return write_claims([proof for proof in proofs_of(config) if proof.quick], folder)
 
 
 def write_claims(proofs: list[Proof], folder: Path) -> list[ClaimFiles]:
-    """Write the claims into folders, unless they exist."""
+    """Write the claims into folders, unless they exist; return the files."""
     made = []
     for proof in proofs:
         text = proof.build().text()

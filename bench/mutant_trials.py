@@ -46,7 +46,7 @@ class MutantTransport(RtlTransport):
         return library
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Run the mutant until its interrupt rises; a run without one counts as noticed."""
+        """Run the mutant until its interrupt rises; return the cycles, or raise without one."""
         count = super().wait_interrupt(min(cycles, _RUN_CYCLES))
         if count >= _RUN_CYCLES:
             raise DeviceError(f"no interrupt in {count} cycles")

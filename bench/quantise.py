@@ -270,7 +270,7 @@ def roc_area(scores: Array, faulty: Array) -> float:
 
 
 def measure(name: str, reference: str | None, variants: list[str], *, rtl: bool) -> dict:
-    """Return the figures of a network quantised by other tools and in variants by Matloom."""
+    """Return the figures of a network quantised by other tools and, in variants, by Matloom."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
     rows = {"float": report_row(given, exact, exact) | agreement_on_views(given, given.graph)}

@@ -93,7 +93,7 @@ def _is_symbols(name: str) -> bool:
 
 
 def draw_letters(count: int, seed: int = 0) -> tuple[Part, Part]:
-    """Return two parts of `count` letters of 28 x 28 pixels; they have no font in common."""
+    """Return `count` letters of 28 x 28 pixels for calibration, and as many in other fonts."""
     from PIL import Image, ImageDraw, ImageFont
 
     draw = np.random.default_rng(seed)

@@ -89,7 +89,7 @@ def slowdown(row: dict[str, Any], stored: dict[str, Any]) -> str | None:
 
 
 def main() -> int:
-    """Measure the chosen layers; keep the others as they are in the report, or check all."""
+    """Measure the chosen layers, and store or check them; return 1 if one is slower, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of layers' names")
     parser.add_argument("--check", action="store_true", help="compare with the report")

@@ -71,7 +71,7 @@ def _netlist_mutants() -> str:
 
 
 def _interval(noticed: int, total: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of the share ``noticed / total``."""
+    """Return the lower and upper end of the 95 % Wilson interval of ``noticed / total``."""
     z = 1.96
     middle = (noticed + z * z / 2) / (total + z * z)
     half = z / (total + z * z) * (noticed * (total - noticed) / total + z * z / 4) ** 0.5

@@ -238,7 +238,7 @@ def _onnx_networks() -> str:
 
 
 def _by_collection(item: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
-    """Return a sort key that puts floating-point networks first."""
+    """Return a sort key: whether a network runs on the engine, then its name."""
     name, row = item
     return bool(row["default"]["engine_macs"]), name
 

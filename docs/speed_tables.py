@@ -19,7 +19,7 @@ def bench(preset: str = PRESETS[0]) -> dict[str, Any]:
 
 
 def _key(name: str) -> Column:
-    """Return a column that shows the entry `name` of each row as a count; also its heading."""
+    """Return a column of the entry `name`, a count, of each row; its heading is the name, too."""
     return Column(name, lambda row: row[name], count)
 
 

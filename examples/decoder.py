@@ -61,17 +61,17 @@ def initial(generator: np.random.Generator) -> Parameters:
 
 
 def heads(rows: np.ndarray) -> np.ndarray:
-    """Split rows (n, letters, WIDTH) into heads: (n, HEADS, letters, DEPTH)."""
+    """Return rows (n, letters, WIDTH) split into heads: (n, HEADS, letters, DEPTH)."""
     return rows.reshape(*rows.shape[:2], HEADS, DEPTH).swapaxes(1, 2)
 
 
 def join_heads(parts: np.ndarray) -> np.ndarray:
-    """Join heads (n, HEADS, letters, DEPTH) to rows (n, letters, WIDTH)."""
+    """Return heads (n, HEADS, letters, DEPTH) joined to rows (n, letters, WIDTH)."""
     return parts.swapaxes(1, 2).reshape(len(parts), -1, WIDTH)
 
 
 def with_empty_cache(parts: np.ndarray) -> np.ndarray:
-    """Prepend the zeros that the cache starts with to keys or values, along the letters."""
+    """Return keys or values after the zeros that the cache starts with, along the letters."""
     return np.pad(parts, ((0, 0), (0, 0), (SEEN - 1, 0), (0, 0)))
 
 

@@ -14,7 +14,7 @@ from matloom.tools.explain import explain
 
 
 def photo(image: np.ndarray) -> np.ndarray:
-    """Return a photo, 240x320 bytes, of a digit of 8x8 numbers from 0 to 1."""
+    """Return a photo, bytes (240, 320), of a digit that is given as 8x8 numbers from 0 to 1."""
     large = np.kron(image[..., 0], np.ones((30, 30)))
     margin = np.zeros((240, 40))
     return np.rint(255 * np.hstack([margin, large, margin])).astype(np.uint8)

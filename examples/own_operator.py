@@ -34,7 +34,7 @@ def shape(x):
 
 
 def kernel(use, x):
-    """Compute the operator in NumPy: values below zero become zero.
+    """Return the operator's output, computed in NumPy: values below zero become zero.
 
     `use` has the quantisation of inputs and outputs, and the operator's attributes.
     """

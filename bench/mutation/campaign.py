@@ -135,7 +135,7 @@ class Campaign:
             self._write()
 
     def _compare(self, unit: str, mutant: Mutant) -> dict:
-        """Compare the netlists of a mutant that survived the unit tests with the original's."""
+        """Return the verdict on a survivor from its netlists, or the first design that differs."""
         sound = self.report.get("netlists")
         if sound is None or sound["source"] != _digest_of_all():
             sound = {"source": _digest_of_all(), "digests": chip.digests_of(unit, None, {})}

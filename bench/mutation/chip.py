@@ -103,7 +103,7 @@ def judge(unit: str, source: str | None, config: str, streams: int) -> tuple[str
 
 
 def _run(unit: str, source: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run this module as a program, with a mutant in a copy of the hardware's package."""
+    """Run this module as a program, with a mutant in a copy of the package; return the process."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "matloom_rtl"
         shutil.copytree(RTL, copy, ignore=shutil.ignore_patterns("__pycache__"))

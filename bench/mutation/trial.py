@@ -121,7 +121,7 @@ def _is_construction(error: BaseException) -> bool:
 
 
 def try_mutant(trial: Trial) -> Outcome:
-    """Run the test files of a trial, one after another until a test fails, in a worker process."""
+    """Run a trial's test files, one by one until a test fails, in a process; return the outcome."""
     # Loaded for the children, which find them done.
     for name in _LOADED:
         importlib.import_module(name)
@@ -138,7 +138,7 @@ def try_mutant(trial: Trial) -> Outcome:
 def run_tests(
     unit: str, source: str | None, tests: list[str], known: dict[str, float], limit: int
 ) -> Outcome:
-    """Run tests until one fails, with `source` as the text of a unit, or unchanged.
+    """Run tests until one fails, with `source` as a unit's text; return the outcome.
 
     The modules of the hardware must not have been imported here. `known` has the seconds of tests;
     `limit` is processor time in seconds.

@@ -83,7 +83,7 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
     if ours.raw:
         return Verdict(case=case, kind="raw", detail=ours.refusal)
     answers = {
-        "tflm": references.ask("tflm", _inside(case), case.calls),
+        "tflm": references.ask("tflm", _with_constants_inside(case), case.calls),
         "litert": references.ask("litert", case.content, case.calls),
     }
     ran = {name: each for name, each in answers.items() if each.ran and not _limits_unset(case)}
@@ -110,12 +110,12 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
 
 
 def verdicts(seeds: range, operator: str | None, odd: bool, config: str) -> list[Verdict]:
-    """Return the verdicts on the files of some seeds, in a module that workers can import."""
+    """Return the verdicts on the files of some seeds; worker processes can import this function."""
     with References() as references:
         return [judge(draw_case(seed, operator, odd=odd), references, config) for seed in seeds]
 
 
-def _inside(case: Case) -> bytes:
+def _with_constants_inside(case: Case) -> bytes:
     """Return the bytes of a case's file with its constants in the flatbuffer instead of after it.
 
     TensorFlow Lite Micro takes constants outside of the flatbuffer for empty ones.

@@ -27,13 +27,13 @@ def _change_tensor(
 
 
 def _without_options(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Drop the operator's options."""
+    """Return the network without the operator's options."""
     (operator,) = network.operators
     return replace(network, operators=(replace(operator, options=None),))
 
 
 def _one_zero_point(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Use one zero point for many scales, or many for one."""
+    """Return the network with one zero point for many scales, or none for them."""
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
         """Return a tensor of several scales with one zero point, or none; others unchanged."""
@@ -45,7 +45,7 @@ def _one_zero_point(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _wrong_axis(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Let the scales of each tensor belong to a random axis."""
+    """Return the network with the scales of each tensor along a random axis."""
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
         """Return a quantised tensor with a random axis; others unchanged."""
@@ -55,7 +55,7 @@ def _wrong_axis(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Declare another shape with as many bytes for an output."""
+    """Return the network with another declared shape, of as many bytes, for an output."""
     number = rng.choice(network.outputs)
     shape = network.tensors[number].shape
     total = int(np.prod(shape))
@@ -64,19 +64,19 @@ def _other_rank(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _random_names(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Name tensors at random, with repeated, empty and missing names."""
+    """Return the network with random tensor names: repeated, empty and missing ones."""
     pool = ("", "a", "a", "t1", "t0", "a:1", "t0:1", "tensor_1", "model file", "é", None)
     few = rng.sample(pool, 3)
     return _map_tensors(network, lambda at, tensor: replace(tensor, name=rng.choice(few)))
 
 
 def _constants_outside(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Store constants after the flatbuffer."""
+    """Return the network with its constants stored after the flatbuffer."""
     return replace(network, outside=True)
 
 
 def _zero_size(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Set an axis to length 0, in every tensor that has this length."""
+    """Return the network with an axis of an input, and of like outputs, of length 0."""
     number = rng.choice(network.inputs) if network.inputs else 0
     shape = network.tensors[number].shape
     if not shape:
@@ -94,14 +94,14 @@ def _zero_size(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _repeated_output(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """List an output twice, or list an input as an output as well."""
+    """Return the network with an output listed twice, or an input also listed as an output."""
     if rng.random() < 0.5 or not network.inputs:
         return replace(network, outputs=(*network.outputs, network.outputs[0]))
     return replace(network, outputs=(*network.outputs, network.inputs[0]))
 
 
 def _in_place(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Make the operator write its own input."""
+    """Return the network with an operator that writes its own input."""
     (operator,) = network.operators
     for number in network.inputs:
         if network.tensors[number].shape == network.tensors[operator.outputs[0]].shape:
@@ -113,7 +113,7 @@ def _in_place(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _without_scales(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Drop the quantisation of all tensors, or of one."""
+    """Return the network without the quantisation of all tensors, or of one."""
     everywhere = rng.random() < 0.6
     number = rng.randrange(len(network.tensors))
 
@@ -125,12 +125,12 @@ def _without_scales(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _without_zeros(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Drop the zero points of all tensors."""
+    """Return the network without zero points."""
     return _map_tensors(network, lambda at, tensor: replace(tensor, zeros=()))
 
 
 def _absent_bias(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Add an absent third input, marked by -1."""
+    """Return the network with its bias, the third input, marked as absent by -1."""
     (operator,) = network.operators
     if len(operator.inputs) < 3:
         return network
@@ -139,7 +139,7 @@ def _absent_bias(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _scale_of_zero(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Make constants zero, with a scale of 0, as converters do."""
+    """Return the network with constants that are zero, with a scale of 0, as converters do."""
 
     def change(index: int, tensor: FileTensor) -> FileTensor:
         """Return a quantised constant as zeros with a scale of 0; others unchanged."""
@@ -152,7 +152,7 @@ def _scale_of_zero(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _computed_parameters(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Make a constant an input; axes, shapes and the like keep their values."""
+    """Return the network with a constant as an input; axes and shapes keep their values."""
     constants = [
         at
         for at, tensor in enumerate(network.tensors)

@@ -76,7 +76,7 @@ class Exactly(torch.autograd.Function):
 
     @staticmethod
     def backward(context: object, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the floats."""
+        """Return the gradient of the floats, and None for `exact`."""
         return gradient, None
 
 
