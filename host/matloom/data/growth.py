@@ -77,12 +77,12 @@ class Growth:
         return self.random.integers(limits.min, limits.max, shape, kind, endpoint=True)
 
     def tensor(
-        self, shape: tuple[int, ...], dtype: str, quantisation: Quantisation | None, **more: Any
+        self, shape: tuple[int, ...], dtype: str, quantisation: Quantisation | None, **fields: Any
     ) -> int:
-        """Add a tensor and return its number."""
+        """Add a tensor, with further fields of `Tensor` if given; return its number."""
         number = len(self.tensors)
         self.tensors[number] = Tensor(
-            name=f"t{number}", shape=shape, dtype=dtype, quantisation=quantisation, **more
+            name=f"t{number}", shape=shape, dtype=dtype, quantisation=quantisation, **fields
         )
         return number
 

@@ -8,30 +8,30 @@ from matloom.ir.graph import Node, Op, Tensor
 
 
 def separate_inputs(
-    inputs: Sequence[int], tensors: dict[int, Tensor], free: int
+    inputs: Sequence[int], tensors: dict[int, Tensor], first_free: int
 ) -> tuple[int, ...]:
-    """Return the tensor numbers of inputs such that each occurs once.
+    """Return the numbers of the inputs, with a new tensor for each repeated one.
 
     If an input occurs more than once in `inputs`, its tensor keeps the value passed last. A new
-    tensor, numbered from `free`, is added to `tensors` for each earlier occurrence, and its value
-    is ignored.
+    tensor, numbered from `first_free`, is added to `tensors` for each earlier occurrence, and its
+    value is ignored.
     """
     separate = []
     for at, number in enumerate(inputs):
         if number in inputs[at + 1 :]:
-            tensors[free] = tensors[number]
-            number, free = free, free + 1
+            tensors[first_free] = tensors[number]
+            number, first_free = first_free, first_free + 1
         separate.append(number)
     return tuple(separate)
 
 
 def copy_outputs(
-    outputs: Sequence[int], tensors: dict[int, Tensor], free: int, nodes: Sequence[Node]
+    outputs: Sequence[int], tensors: dict[int, Tensor], first_free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
-    """Return the tensor numbers of outputs such that each occurs once, and the operators to append.
+    """Return the outputs' numbers, new for repeated ones, and the RESHAPEs that copy those.
 
     If an output occurs more than once in `outputs`, a RESHAPE copies it to a new tensor for each
-    further occurrence. The new tensors, numbered from `free`, are added to `tensors`.
+    further occurrence. The new tensors, numbered from `first_free`, are added to `tensors`.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def copy_outputs(
             read = [at for node in producers if node.op is Op.REFERENCE for at in node.inputs]
             if any(tensors[at].size == 0 for at in (number, *read)):
                 raise Unsupported(f"output {number} has no elements and occurs more than once")
-            tensors[free] = replace(tensors[number], data=None)
-            copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(free,), index=0))
-            number, free = free, free + 1
+            tensors[first_free] = replace(tensors[number], data=None)
+            copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(first_free,), index=0))
+            number, first_free = first_free, first_free + 1
         separate.append(number)
     return tuple(separate), copies

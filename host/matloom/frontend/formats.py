@@ -134,10 +134,10 @@ def _recognise(content: bytes, name: str) -> FileKind:
         found = look(content)
         if found is not None:
             return found
-    return _by_suffix(PurePath(name).suffix.lower())
+    return _kind_by_suffix(PurePath(name).suffix.lower())
 
 
-def _by_suffix(suffix: str) -> FileKind:
+def _kind_by_suffix(suffix: str) -> FileKind:
     """Return the kind that a lower-case suffix suggests, for content that is not recognised."""
     if suffix in (".onnx", ".ort"):
         return FileKind(name="a damaged ONNX model", hint=_COPY_AGAIN)

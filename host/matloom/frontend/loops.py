@@ -45,7 +45,7 @@ class LoopParts:
         """
         graph, counts = self.body, self.condition is None
         begins, ends = graph.inputs[2 * counts :], graph.outputs[counts:]
-        kept = [at for at in range(self.carried) if at not in self._read()]
+        kept = [at for at in range(self.carried) if at not in self._read_by_condition()]
         before, after = [begins[at] for at in kept], [ends[at] for at in kept]
         return replace(
             graph,
@@ -62,7 +62,7 @@ class LoopParts:
             ),
         )
 
-    def _read(self) -> set[int]:
+    def _read_by_condition(self) -> set[int]:
         """Return the indices of the carried values that the condition reads."""
         if self.condition is None:
             return set()

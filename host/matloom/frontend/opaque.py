@@ -41,7 +41,7 @@ def interpreters_of(
 
 @dataclass(frozen=True, kw_only=True)
 class OpaqueOperator:
-    """An operator of the file that no kernel here can run.
+    """An operator of the file that no kernel here can run, so that an interpreter must.
 
     Members
     -------
@@ -67,7 +67,10 @@ class OpaqueOperator:
 
 
 def _reference_node(
-    run: Sequence[OpaqueOperator], inputs: tuple[int, ...], outputs: tuple[int, ...], file: int
+    operators: Sequence[OpaqueOperator],
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    file: int,
 ) -> Node:
     """Return the REFERENCE node that runs consecutive unknown operators with an interpreter."""
     return Node(
@@ -75,14 +78,14 @@ def _reference_node(
         inputs=(*inputs, file),
         outputs=outputs,
         attributes=Reference(
-            operators=tuple(item.name for item in run),
-            reasons=tuple(item.reason for item in run),
-            positions=tuple(item.index for item in run),
+            operators=tuple(item.name for item in operators),
+            reasons=tuple(item.reason for item in operators),
+            positions=tuple(item.index for item in operators),
             inputs=inputs,
             outputs=outputs,
-            interpreters=run[0].interpreters,
+            interpreters=operators[0].interpreters,
         ),
-        index=run[0].index,
+        index=operators[0].index,
     )
 
 
@@ -103,9 +106,9 @@ def merge_opaque(
     items: Sequence[Node | OpaqueOperator],
     results: Sequence[int],
     file: int,
-    computed: Callable[[int], bool],
+    is_computed: Callable[[int], bool],
 ) -> list[Node]:
-    """Return the nodes of a graph in order, with opaque operators merged into REFERENCE nodes.
+    """Return a graph's nodes in order, with operators for an interpreter merged into REFERENCE.
 
     One REFERENCE node runs all consecutive opaque operators that have the same interpreters, unless
     they have their own node. The node is left out if none of its outputs is needed later.
@@ -118,7 +121,7 @@ def merge_opaque(
         Outputs of the network.
     file:
         Number of the tensor that holds the model file.
-    computed:
+    is_computed:
         Returns whether the tensor of a number is neither constant nor internal state of its
         operator.
     """
@@ -137,7 +140,7 @@ def merge_opaque(
             inputs: list[int] = []
             for part in run:
                 read = dict.fromkeys(part.inputs)
-                inputs += [n for n in read if n not in (*produced, *inputs) and computed(n)]
+                inputs += [n for n in read if n not in (*produced, *inputs) and is_computed(n)]
                 produced += part.outputs
             outputs = [number for number in produced if number in needed[at]]
             if outputs:

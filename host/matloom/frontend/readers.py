@@ -130,7 +130,7 @@ def load(
         A package that the format needs is not installed.
     """
     sizes = check_sizes(shapes, dims)
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     if any(sizes):
         file = replace(file, content=reader.reshape(file, *sizes, exact))
     return reader.graph(file, exact)
@@ -147,7 +147,7 @@ def load_floats(source: Source) -> Graph:
     ModelError
         As `load`; or an operator of a float ONNX file has no counterpart.
     """
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     floats = floats_of_onnx(file) if reader is ONNX else None
     return reader.graph(file, False) if floats is None else floats
 
@@ -162,7 +162,7 @@ def load_with_inner_values(
     reads to the name of its result. It is empty for all other networks.
     """
     sizes = check_sizes(shapes, None)
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     if any(sizes):
         file = replace(file, content=reader.reshape(file, *sizes, False))
     graph = reader.graph(file, False)
@@ -177,7 +177,7 @@ def float_value_names(source: Source) -> dict[str, str]:
 
     The result is empty for other formats, in which quantised tensors keep their names.
     """
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     return float_names(file) if reader is ONNX else {}
 
 
@@ -193,7 +193,7 @@ def reshape(
     The parameters and errors are those of `load`.
     """
     sizes = check_sizes(shapes, dims)
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     return reader.reshape(file, *sizes, exact)
 
 
@@ -202,7 +202,7 @@ def declaration(source: Source) -> Declaration:
 
     Sizes may be open, so `shapes` and `dims` are not needed.
     """
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     return reader.declared(file)
 
 
@@ -230,7 +230,7 @@ def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
 
 def load_complete(source: Source) -> tuple[str, bytes]:
     """Return the name of a model file's format, and its bytes with all external data included."""
-    reader, file = _open(source)
+    reader, file = _open_source(source)
     content = file.content if reader is TFLITE else reader.reshape(file, {}, {}, False)
     return reader.format, content
 
@@ -252,7 +252,7 @@ def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
     return suffix, (write_onnx if suffix == ".onnx" else write_tflite)(graph)
 
 
-def _open(source: Source) -> tuple[Reader, ModelFile]:
+def _open_source(source: Source) -> tuple[Reader, ModelFile]:
     """Return the reader for a source's format, and the file's content."""
     if is_exported(source):
         content = onnx_of_exported(source)

@@ -17,17 +17,17 @@ class RegisteredOperatorError(ModelError):
 def nodes_of(
     operator: RegisteredOperator,
     use: OperatorUse,
-    ends: tuple[Sequence[int], Sequence[int]],
+    inputs_and_outputs: tuple[Sequence[int], Sequence[int]],
     index: int,
     add: Callable[[Tensor], int],
 ) -> list[Node]:
-    """Return the nodes that replace a registered operator: its stages, or one that runs its kernel.
+    """Return the nodes that replace a registered operator: its expansion, or a call of its kernel.
 
     Parameters
     ----------
     use:
         Shapes, types and attributes with which the file uses the operator.
-    ends:
+    inputs_and_outputs:
         Numbers of the operator's inputs and outputs in the network.
     index:
         The operator's index in the file.
@@ -40,10 +40,10 @@ def nodes_of(
         The stages and the kernel give different results.
     """
     if operator.stages is None:
-        return [_kernel_node(operator, use, ends, index, add)]
+        return [_kernel_node(operator, use, inputs_and_outputs, index, add)]
     expansion = expand(operator, use)
-    numbers = dict(zip(expansion.inputs, ends[0], strict=True))
-    numbers.update(zip(expansion.outputs, ends[1], strict=True))
+    numbers = dict(zip(expansion.inputs, inputs_and_outputs[0], strict=True))
+    numbers.update(zip(expansion.outputs, inputs_and_outputs[1], strict=True))
     used = {number for node in expansion.graph.nodes for number in (*node.inputs, *node.outputs)}
     for number in sorted(used - set(numbers)):
         numbers[number] = add(expansion.graph.tensors[number])
@@ -61,12 +61,12 @@ def nodes_of(
 def _kernel_node(
     operator: RegisteredOperator,
     use: OperatorUse,
-    ends: tuple[Sequence[int], Sequence[int]],
+    inputs_and_outputs: tuple[Sequence[int], Sequence[int]],
     index: int,
     add: Callable[[Tensor], int],
 ) -> Node:
     """Return the node that runs a registered kernel; its last input encodes the attributes."""
-    inputs, outputs = map(tuple, ends)
+    inputs, outputs = map(tuple, inputs_and_outputs)
     options = add(options_tensor(operator.name, use.attributes))
     attributes = Reference(
         operators=(operator.name,),

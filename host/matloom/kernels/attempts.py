@@ -208,7 +208,7 @@ def _find_refusal_in_fork(package: str, cut: Any, inputs: Sequence[Array] | None
     return next((line.strip() for line in lines if line.strip()), "it gives no reason")
 
 
-def _shapes(
+def _tensor_shapes(
     content: bytes, input_shapes: dict[int, tuple[int, ...]], wanted_values: Sequence[int]
 ) -> dict[str, Any]:
     """Return the tensors' shapes for given input shapes, and some tensors' values on zeros."""
@@ -266,13 +266,13 @@ def _pickle(work: Callable[[], dict[str, Any]]) -> bytes:
 
 
 def _serve(package: str, kind: str, request: Any) -> bytes:
-    """Return the pickled answer to a request; empty if the library crashes."""
+    """Return the pickled answer to a request ("refusals", "shapes", ...); empty after a crash."""
     if kind == "refusals":
         return pickle.dumps(
             [_find_refusal_in_fork(package, _CUT(**cut), inputs) for cut, inputs in request]
         )
     if kind == "shapes":
-        status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _shapes(*request)))
+        status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _tensor_shapes(*request)))
     elif kind == "optimise":
         status, answer, _ = _run_in_fork(lambda: _pickle(lambda: _optimise(*request)))
     else:

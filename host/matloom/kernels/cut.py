@@ -169,9 +169,9 @@ def _move_buffer(model: Any, buffers: list[Any], tensor: Any) -> Any:
     return copied
 
 
-def _renumber(places: Mapping[int, int], numbers: Any) -> Any:
-    """Return tensor numbers as an int32 array, replaced by their new numbers in `places`."""
-    return np.array([places[int(number)] for number in numbers], np.int32)
+def _renumber(new_numbers: Mapping[int, int], numbers: Any) -> Any:
+    """Return tensor numbers as an int32 array, replaced by their new numbers in `new_numbers`."""
+    return np.array([new_numbers[int(number)] for number in numbers], np.int32)
 
 
 def _trailing_bytes(content: bytes, offset: int, size: int) -> Any:

@@ -22,14 +22,14 @@ _TOLERANCE = 1e-5
 
 
 class Expansion:
-    """The graph of an operator's stages, with the tensor numbers of its inputs and outputs."""
+    """The graph that replaces a registered operator, and its inputs' and outputs' numbers."""
 
     def __init__(self, graph: Graph, inputs: list[int], outputs: list[int]) -> None:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
 
 
 def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
-    """Return `use` with output tensors, after a run of the kernel on zeros to check them.
+    """Return `use` with its output tensors added, after a run of the kernel on zeros.
 
     Outputs that the file does not declare get the names in `names`, the shapes that the operator's
     `shape` returns, and the types of the kernel's results.
@@ -65,7 +65,7 @@ def complete_use(operator: RegisteredOperator, use: OperatorUse, names: list[str
 
 
 def expand(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
-    """Return the graph of an operator's stages, after comparing its results with the kernel's.
+    """Return the graph that replaces a registered operator, after comparing it with the kernel.
 
     Raises
     ------
@@ -83,14 +83,14 @@ def expand(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
         }
         found = interpret(expansion.graph, arrays)
         for number, array in zip(expansion.outputs, wanted, strict=True):
-            _compare(operator, array, found[number])
+            _require_equal(operator, array, found[number])
     return expansion
 
 
 def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
-    """Return the graph that an operator's `stages` makes for one use, after checks."""
+    """Return the graph that an operator's function `stages` makes for one use, after checks."""
     assert operator.stages is not None
-    builder, numbers = _builder(use)
+    builder, numbers = _builder_with_inputs(use)
     try:
         output_numbers = operator.stages(use, builder, *numbers)
         outputs = [output_numbers] if isinstance(output_numbers, int) else list(output_numbers)
@@ -113,7 +113,7 @@ def _build_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansio
     return Expansion(graph, numbers, outputs)
 
 
-def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
+def _builder_with_inputs(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
     """Return a graph builder that has the operator's inputs, and their tensor numbers."""
     builder = GraphBuilder("stages")
     numbers = []
@@ -171,7 +171,7 @@ def _random_input(rng: np.random.Generator, kind: str, tensor: Tensor) -> Array:
     return np.full(tensor.shape, ends.min if kind == "low" else ends.max, dtype)
 
 
-def _compare(operator: RegisteredOperator, expected: Array, actual: Array) -> None:
+def _require_equal(operator: RegisteredOperator, expected: Array, actual: Array) -> None:
     """Raise `OperatorError` unless an expansion's result equals the kernel's, floats nearly."""
     if expected.dtype.kind == "f":
         finite = np.abs(expected[np.isfinite(expected)])

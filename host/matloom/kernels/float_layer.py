@@ -17,16 +17,16 @@ from matloom.kernels.windows import pad, windows
 _Floats = NDArray[np.float32]
 
 
-def _numbers(array: Array) -> _Floats:
+def _to_numbers(array: Array) -> _Floats:
     """Return a tensor's numbers as float32; an array of uint16 holds bf16 patterns."""
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32)
 
 
-def _round(array: Array, mode: str) -> _Floats:
+def _round_to_mode(array: Array, mode: str) -> _Floats:
     """Return float32 numbers rounded to the format of a mode, as float32."""
-    return _numbers(convert(array, STORAGE[mode]))
+    return _to_numbers(convert(array, STORAGE[mode]))
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
@@ -39,7 +39,7 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     assert attributes.mode is not None
-    image, weights = _numbers(inputs[0]), _round(inputs[1], attributes.mode)
+    image, weights = _to_numbers(inputs[0]), _round_to_mode(inputs[1], attributes.mode)
     if isinstance(attributes, FullyConnected):
         image, weights = image.reshape(-1, 1, 1, weights.shape[1]), weights[:, None, None, :]
         patches = image[:, :, :, None, None, :]
@@ -50,7 +50,7 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
     rows = weights.shape[1]
     patches = patches.reshape(-1, rows, weights[0, 0].size)
     with np.errstate(all="ignore"):
-        sums = _sums(patches, weights.reshape(len(weights), rows, -1), float_rows)
+        sums = _ordered_sums(patches, weights.reshape(len(weights), rows, -1), float_rows)
         if len(inputs) > BIAS:
             sums = sums + inputs[BIAS].reshape(-1)
     output = graph.tensors[node.output]
@@ -71,7 +71,7 @@ def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows
     attributes, output = node.attributes_as(MatrixProduct), graph.tensors[node.output]
     left, right = (_to_float32(each, attributes.mode) for each in inputs[:2])
     with np.errstate(all="ignore"):
-        sums = _sums(left[:, None], right[:, None], float_rows)
+        sums = _ordered_sums(left[:, None], right[:, None], float_rows)
         for residual in inputs[3:]:
             sums = sums + _to_float32(residual, output.number_format)
         sums = sums + inputs[2]
@@ -82,7 +82,7 @@ def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows
     return np.asarray(limited).astype(output.dtype)
 
 
-def _sums(patches: _Floats, weights: _Floats, size: int) -> _Floats:
+def _ordered_sums(patches: _Floats, weights: _Floats, size: int) -> _Floats:
     """Return sums of products, (positions, channels), added in the order of `float_layer`.
 
     `patches` are the inputs of each position, (positions, kernel rows, numbers); `weights` are

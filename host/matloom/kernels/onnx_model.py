@@ -121,7 +121,7 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     )
     return Cut(
         content=cut.SerializeToString(deterministic=True),
-        arena=_memory(nodes, described),
+        arena=_estimate_memory(nodes, described),
         inputs=len(attributes.inputs),
         outputs=len(attributes.outputs),
     )
@@ -133,19 +133,19 @@ def memory_of(graph: Any) -> int:
     Results of ConstantOfShape are counted in full. Of all other values, only the two largest are
     counted, up to `_MOST_CLAIMED` together, because a damaged file may claim any size.
     """
-    return _memory(graph.node, [*graph.input, *graph.value_info, *graph.output])
+    return _estimate_memory(graph.node, [*graph.input, *graph.value_info, *graph.output])
 
 
-def _memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
+def _estimate_memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
     """Return an estimate of the bytes that values take at the same time (`memory_of`)."""
-    sizes = {value.name: _size(value) for value in values}
+    sizes = {value.name: _value_bytes(value) for value in values}
     filled = {name for node in nodes if node.op_type == "ConstantOfShape" for name in node.output}
     constants = sum(size for name, size in sizes.items() if name in filled)
     others = sorted(size for name, size in sizes.items() if name not in filled)
     return constants + min(sum(others[-2:]), _MOST_CLAIMED)
 
 
-def _size(value: Any) -> int:
+def _value_bytes(value: Any) -> int:
     """Return the size in bytes of a value, eight for each element; 0 if its shape is unknown.
 
     A scalar counts as 0 bytes, too.

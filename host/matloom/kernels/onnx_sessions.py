@@ -30,11 +30,11 @@ def onnx_session(content: bytes) -> Any:
     RuntimeError
         It refuses the model.
     """
-    return _open(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
+    return _open_session(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
 
 
 def optimise_onnx(content: bytes, form: str) -> bytes:
-    """Return the model as optimised by ONNX Runtime, including weights from other files.
+    """Return the model optimised by ONNX Runtime in a form: "basic", "own" or "integers".
 
     Parameters
     ----------
@@ -59,11 +59,13 @@ def optimise_onnx(content: bytes, form: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "optimised.onnx")
         where = str(path)
-        _open(content, entries, optimized_model_filepath=where, graph_optimization_level=level)
+        _open_session(
+            content, entries, optimized_model_filepath=where, graph_optimization_level=level
+        )
         return path.read_bytes()
 
 
-def _open(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
+def _open_session(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
     """Return a session with the first of `entries` that ONNX Runtime accepts as configuration.
 
     Raises RuntimeError if it accepts none.

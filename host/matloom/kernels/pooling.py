@@ -23,7 +23,7 @@ def _apply_activation(graph: Graph, node: Node, values: Array) -> Array:
     return result
 
 
-def _sums(attributes: Pool2D, image: Array) -> tuple[Array, Array]:
+def _window_sums(attributes: Pool2D, image: Array) -> tuple[Array, Array]:
     """Return the sum and the count of the elements in each window, without padding."""
     window, stride, padding = attributes.window, attributes.stride, attributes.padding
     sums = windows(pad(image, padding, 0), window, stride).sum(axis=(3, 4))
@@ -33,7 +33,7 @@ def _sums(attributes: Pool2D, image: Array) -> tuple[Array, Array]:
 
 def average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """AVERAGE_POOL_2D of 8-bit integers; averages are rounded, halves away from zero."""
-    sums, counts = _sums(node.attributes_as(Pool2D), inputs[0].astype(np.int64))
+    sums, counts = _window_sums(node.attributes_as(Pool2D), inputs[0].astype(np.int64))
     quotients = np.sign(sums) * ((np.abs(sums) + counts // 2) // counts)
     return _apply_activation(graph, node, quotients)
 
@@ -41,7 +41,7 @@ def average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def float_average_pool(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """AVERAGE_POOL_2D of float32."""
     attributes = node.attributes_as(Pool2D)
-    sums, counts = _sums(attributes, inputs[0])
+    sums, counts = _window_sums(attributes, inputs[0])
     return limit(sums / counts, attributes.activation)
 
 

@@ -116,7 +116,7 @@ def optimise(content: bytes, values: int) -> tuple[bytes, bytes]:
 def _find_refusals(
     package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]
 ) -> list[str]:
-    """Return why an interpreter refuses each cut in another process; empty if it does not."""
+    """Return why an interpreter, in its own process, fails on each cut; empty if it does not."""
     request = [(asdict(cut), arrays) for cut, arrays in attempts]
     answers: list[str] | None = _processes.query(package, "refusals", request)
     return [_CRASH] * len(attempts) if answers is None else answers

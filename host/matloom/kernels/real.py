@@ -54,26 +54,26 @@ def dequantise_array(info: TensorInfo, integers: npt.ArrayLike) -> Array:
     return (info.quantised.scale * centred).astype(np.float32)
 
 
-def _by_name(
-    side: str,
+def _convert_by_name(
+    role: str,
     infos: tuple[TensorInfo, ...],
     arrays: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     convert: Callable[[TensorInfo, npt.ArrayLike], Array],
 ) -> Any:
     """Convert each array of a mapping by name, or one array; return a mapping or an array, too.
 
-    One array is that of the only tensor in `infos`. `side` is "input" or "output", for messages.
+    One array is that of the only tensor in `infos`. `role` is "input" or "output", for messages.
     Raises `UserError` for an unknown name, or for one array if there are several tensors.
     """
     known = {info.name: info for info in infos}
     if isinstance(arrays, Mapping):
         for name in arrays:
             if name not in known:
-                raise unknown_name_error(UserError, f"an {side}", name, known)
+                raise unknown_name_error(UserError, f"an {role}", name, known)
         return {name: convert(known[name], array) for name, array in arrays.items()}
     if len(infos) != 1:
         raise UserError(
-            f"{side}s must be a mapping of {', '.join(known)}, not one array",
+            f"{role}s must be a mapping of {', '.join(known)}, not one array",
             hint="pass a dictionary from names to arrays",
         )
     return convert(infos[0], arrays)
@@ -98,14 +98,14 @@ class RealNumbers:
             No input has this name, or an input has integers without a scale and the numbers are
             real.
         """
-        return _by_name("input", self.program.inputs, inputs, quantise_array)
+        return _convert_by_name("input", self.program.inputs, inputs, quantise_array)
 
     def dequantise(self, outputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
         """Return the float32 numbers that outputs of `run` represent, as a mapping or an array.
 
         An output without a scale is returned unchanged.
         """
-        return _by_name("output", self.program.outputs, outputs, dequantise_array)
+        return _convert_by_name("output", self.program.outputs, outputs, dequantise_array)
 
     def __repr__(self) -> str:
         """Return the device and the program."""

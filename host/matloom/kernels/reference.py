@@ -42,7 +42,7 @@ class InterpreterError(UserError):
 
 @dataclass(kw_only=True)
 class Choice:
-    """The interpreter that runs the operators of one REFERENCE node.
+    """The interpreter chosen to run the operators of one REFERENCE node.
 
     Members
     -------
@@ -95,8 +95,8 @@ class Choice:
         missing = [name for name in self.allowed if name not in self.refusals and not late]
         tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
         tried += [f"{name} is not installed" for name in missing]
-        operators = _short(", ".join(dict.fromkeys(self.attributes.operators)))
-        reasons = _short("; ".join(dict.fromkeys(self.attributes.reasons)))
+        operators = _shorten(", ".join(dict.fromkeys(self.attributes.operators)))
+        reasons = _shorten("; ".join(dict.fromkeys(self.attributes.reasons)))
         return InterpreterError(
             f"{operators} must run on a reference interpreter ({reasons}), but {'; '.join(tried)}",
             hint=f"run: {install_command(*missing)}" if missing else "",
@@ -123,7 +123,7 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
         lines = refusals(package, list(cuts.values())) if cuts else []
         for (at, cut), line in zip(cuts.items(), lines, strict=True):
             if line:
-                choices[at].refusals[package] = _short(line)
+                choices[at].refusals[package] = _shorten(line)
             else:
                 choices[at].package, choices[at].cut = package, cut
     for choice in choices:
@@ -138,7 +138,7 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     return choices
 
 
-def _short(line: str) -> str:
+def _shorten(line: str) -> str:
     """Return a line, shortened if it is longer than a message should be."""
     return shorten(line, _LONGEST_REASON, placeholder=" ...")
 
@@ -199,13 +199,13 @@ class ReferenceRun:
         try:
             outputs = self._library.run(arrays)
         except (RuntimeError, ValueError) as error:
-            raise self._error(arrays, error) from None
+            raise self._run_error(arrays, error) from None
         return tuple(
             to_declared_shape(np.array(array), shape)
             for array, shape in zip(outputs, self._shapes, strict=True)
         )
 
-    def _error(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
+    def _run_error(self, inputs: Sequence[Array], error: Exception) -> InterpreterError:
         """Return the error that says which operators failed in which interpreter, and why."""
         package, cut = self._choice.package, self._choice.cut
         assert cut is not None

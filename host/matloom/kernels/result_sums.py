@@ -20,25 +20,25 @@ _LOW, _HIGH = -127 << FRACTION_BITS, (127 << FRACTION_BITS) - 1
 def sum_bytes(
     tables: NDArray[np.uint8], results: NDArray[np.uint8], others: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Return the sums of two arrays of bytes (..., columns), as `arch.result_sums` defines them.
+    """Return the sums of two arrays of bytes (..., columns), looked up in each column's table.
 
     `tables` are (n, 256); column c of the arrays uses table c modulo n.
     """
-    words = _words(tables)
+    words = _table_words(tables)
     columns = np.arange(results.shape[-1]) % len(words)
     rows = (results & 15, results >> 4, others & 15, others >> 4)
     total = np.zeros(results.shape, np.uint32)
     for number, row in enumerate(rows):
         total += words[columns, row, number]
-    return _limit(total).view(np.uint8)
+    return _clamp_to_int8(total).view(np.uint8)
 
 
-def _words(tables: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def _table_words(tables: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Return tables (n, 256) as words of 32 bits: (n, 16, 4), one row for each half of a byte."""
     return np.ascontiguousarray(tables).view("<u4").reshape(-1, ROWS, WORDS)
 
 
-def _limit(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
+def _clamp_to_int8(totals: NDArray[np.uint32]) -> NDArray[np.int8]:
     """Return sums of words as bytes: without their `FRACTION_BITS`, clamped to int8."""
     sums = totals.view(np.int32) >> FRACTION_BITS
     limited: NDArray[np.int8] = np.clip(sums, -128, 127).astype(np.int8)
@@ -53,10 +53,10 @@ def add_results(graph: Graph, node: Node) -> Array:
 
 def table_sums(table: NDArray[np.uint8]) -> NDArray[np.int8]:
     """Return the sums of all pairs of int8, computed with a table (256,): int8 (256, 256)."""
-    (words,), every = _words(table.reshape(1, -1)), _BYTES.astype(np.uint8)
+    (words,), every = _table_words(table.reshape(1, -1)), _BYTES.astype(np.uint8)
     low, high = every & 15, every >> 4
     parts = (words[low, 0] + words[high, 1], words[low, 2] + words[high, 3])
-    return _limit(np.add.outer(*parts))
+    return _clamp_to_int8(np.add.outer(*parts))
 
 
 def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np.uint8] | None:
@@ -74,7 +74,7 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
     """
     wanted = sums.astype(np.int64) << FRACTION_BITS
     first, second = (round(slope * 2**FRACTION_BITS) for slope in slopes)
-    for more, also in _deviations():
+    for more, also in _factor_deviations():
         factors = first + more, second + also
         made = factors[0] * _BYTES[:, None] + factors[1] * _BYTES
         # A limit is also reached from beyond.
@@ -83,18 +83,18 @@ def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np
             initial=(1 << 31) - 1
         )
         if lowest <= highest:
-            table = _table(factors, int(lowest + highest) // 2)
+            table = _linear_table(factors, int(lowest + highest) // 2)
             return table if np.array_equal(table_sums(table), sums) else None
     return None
 
 
-def _deviations() -> Iterator[tuple[int, int]]:
+def _factor_deviations() -> Iterator[tuple[int, int]]:
     """Yield pairs of numbers to add to the exact factors of `sum_table`, the smallest first."""
     near = range(-_TRIED_FACTORS, _TRIED_FACTORS + 1)
     yield from sorted(((a, b) for a in near for b in near), key=lambda pair: sum(map(abs, pair)))
 
 
-def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
+def _linear_table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
     """Return the table, uint8 (256,), that adds two bytes times their factors and a constant.
 
     Words are corrected where their sums would exceed 32 bits, as far as that is possible.
@@ -106,11 +106,13 @@ def _table(factors: tuple[int, int], constant: int) -> NDArray[np.uint8]:
     words[0] = words[0] + constant
     for at in (1, 3):
         others = [word for number, word in enumerate(words) if number != at]
-        words[at] = words[at] + _correction(words[at], others)
+        words[at] = words[at] + _overflow_correction(words[at], others)
     return np.stack(words, axis=1).astype(np.uint32).astype("<u4").view(np.uint8).reshape(-1)
 
 
-def _correction(words: NDArray[np.int64], others: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _overflow_correction(
+    words: NDArray[np.int64], others: list[NDArray[np.int64]]
+) -> NDArray[np.int64]:
     """Return numbers that keep sums of these words and any others within 32 bits.
 
     Only sums that are clamped to int8 in any case are changed, and they must still be clamped.

@@ -77,7 +77,7 @@ def _exp(x: Array) -> Array:
     return np.exp(x.astype(np.float64)).astype(np.float32)
 
 
-def _sum(x: Array) -> Array:
+def _sum_in_order(x: Array) -> Array:
     """Return the sum along the last axis, adding elements one by one in float32."""
     return np.add.accumulate(x, axis=-1, dtype=np.float32)[..., -1:]
 
@@ -85,7 +85,7 @@ def _sum(x: Array) -> Array:
 def _float_softmax(x: Array, beta: float) -> Array:
     """Return the softmax of float32 numbers along the last axis."""
     powers = _exp((x - x.max(axis=-1, keepdims=True)) * np.float32(beta))
-    result: Array = powers / _sum(powers)
+    result: Array = powers / _sum_in_order(powers)
     return result
 
 
@@ -96,7 +96,7 @@ def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
     )
     table = _exp(-step * np.arange(256, dtype=np.float32))
     powers = table[x.max(axis=-1, keepdims=True).astype(np.int64) - x]
-    inverse = np.float32(1) / (_sum(powers) * np.float32(graph.tensors[node.output].scale))
+    inverse = np.float32(1) / (_sum_in_order(powers) * np.float32(graph.tensors[node.output].scale))
     result: Array = np.clip(np.floor(powers * inverse + np.float32(0.5)), 0, 255).astype(np.uint8)
     return result
 
@@ -111,5 +111,7 @@ def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         rounded = np.where(counts[below], clamp(sixteenths + 127, -128, 127), -128)
         return rounded.astype(np.int8)
     centred = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
-    result: Array = centred - np.log(_sum(_exp(centred)).astype(np.float64)).astype(np.float32)
+    result: Array = centred - np.log(_sum_in_order(_exp(centred)).astype(np.float64)).astype(
+        np.float32
+    )
     return result

@@ -11,7 +11,7 @@ from matloom.program.node import step_graph, tensors_by_name
 
 
 class HostSteps:
-    """Runs the host steps of a program, except loops, each as a graph with a single node.
+    """Runs a program's host steps (operators outside the engine), except loops.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def _candidates(
             for weight, values, results in zip(weights, bytes_of, wanted_of, strict=True)
         ]
         for above, below in itertools.islice(itertools.product(*sides), _MAX_TRIED_ADDENDS):
-            product = _factors((shallow - steep) * zeros[0] + above - below, rows)
+            product = _weight_and_byte((shallow - steep) * zeros[0] + above - below, rows)
             if product is not None:
                 yield TwoSlopes(
                     steep=steep,
@@ -142,7 +142,7 @@ def _addends(
     return sorted(fitting, key=abs)
 
 
-def _factors(number: int, rows: int) -> tuple[int, int] | None:
+def _weight_and_byte(number: int, rows: int) -> tuple[int, int] | None:
     """Return a number as a product of a possible sum of `rows` weights and a byte, or None."""
     factors = (each for each in range(_MAX_WEIGHT, 0, -1) if number % each == 0)
     byte = next((each for each in factors if abs(number // each) <= rows * _MAX_WEIGHT), None)

@@ -28,7 +28,7 @@ def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     return centred
 
 
-def _bias(inputs: Sequence[Array]) -> Array | None:
+def _optional_bias(inputs: Sequence[Array]) -> Array | None:
     """Return the bias of a layer, or None if it has none."""
     return inputs[BIAS] if len(inputs) > BIAS else None
 
@@ -74,7 +74,7 @@ def convolution(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     outputs = weights.shape[0]
     rows = patches.reshape(-1, weights[0].size)
     sums = exact_product(rows, weights.reshape(outputs, -1), largest)
-    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+    return requantise_sums(graph, node, sums, _optional_bias(inputs), attributes.activation)
 
 
 def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -86,12 +86,14 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     image = image.astype(kind) - kind(graph.tensors[node.inputs[0]].zero_point)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     image = pad(image, attributes.padding, 0)
-    sums = _slide(image, weights[0].astype(kind), graph.tensors[node.output].shape, attributes)
+    sums = _depthwise_sums(
+        image, weights[0].astype(kind), graph.tensors[node.output].shape, attributes
+    )
     sums = sums.astype(np.int64)
-    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+    return requantise_sums(graph, node, sums, _optional_bias(inputs), attributes.activation)
 
 
-def _slide(
+def _depthwise_sums(
     image: Array, weights: Array, shape: tuple[int, ...], attributes: DepthwiseConv2D
 ) -> Array:
     """Return the sums of a depthwise convolution, (positions, channels).
@@ -120,7 +122,7 @@ def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     largest = _largest_magnitude(rows)
     rows = rows.astype(np.int16) - graph.tensors[node.inputs[0]].zero_point
     sums = exact_product(rows.reshape(-1, weights.shape[1]), weights, largest)
-    return requantise_sums(graph, node, sums, _bias(inputs), activation)
+    return requantise_sums(graph, node, sums, _optional_bias(inputs), activation)
 
 
 def scatter(products: Array, attributes: TransposeConv) -> Array:
@@ -151,4 +153,4 @@ def transposed_convolution(graph: Graph, node: Node, inputs: Sequence[Array]) ->
     sums = scatter(
         products.reshape(*image.shape[:3], *weights.shape[1:3], len(weights)), attributes
     )
-    return requantise_sums(graph, node, sums, _bias(inputs), attributes.activation)
+    return requantise_sums(graph, node, sums, _optional_bias(inputs), attributes.activation)

@@ -114,10 +114,10 @@ def matmul(
         not fit 32 bits.
     """
     chosen = _choose_config(config, device, mode)
-    formats = _formats(mode, chosen)
+    formats = _operand_formats(mode, chosen)
     if mode in FLOAT_MODES:
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
-        limits = _limits(limits)
+        limits = _checked_limits(limits)
         epilogue = Epilogue(
             bias=None if bias is None else np.asarray(bias),
             residual=None if residual is None else np.asarray(residual),
@@ -226,16 +226,16 @@ def conv2d(
         As for `matmul`, with the shape of the result.
     """
     chosen = _choose_config(config, device, mode)
-    formats = _formats(mode, chosen)
+    formats = _operand_formats(mode, chosen)
     if mode in FLOAT_MODES:
         _require_no_scale(mode, multiplier, shift, zero_point, input_zero_point)
-        limits = _limits(limits)
+        limits = _checked_limits(limits)
         windows = FloatWindows(
             image=np.asarray(x),
             filters=np.asarray(filters),
-            stride=_pair("stride", stride),
-            dilation=_pair("dilation", dilation),
-            padding=_sides(padding),
+            stride=_checked_pair("stride", stride),
+            dilation=_checked_pair("dilation", dilation),
+            padding=_checked_padding(padding),
             elements=chosen.float_rows,
         )
         epilogue = Epilogue(
@@ -274,7 +274,7 @@ def conv2d(
         largest = _LARGEST_VALUES[kind]
         if not -largest - 1 <= value <= largest:
             raise ValueError(f"{name} must be {-largest - 1} to {largest}, not {value}")
-    sums = _bias(
+    sums = _checked_bias(
         bias, weights.shape[0], ("int32", "int64") if result_type == "int16" else ("int32",)
     )
     _require_small_sums(weights, sums, input_zero_point, _LARGEST_VALUES[formats[0]])
@@ -283,9 +283,9 @@ def conv2d(
         max_shift = _WIDE_SHIFT if sums.dtype == np.int64 else 30
         scales = _scales(multiplier, shift, len(sums), max_shift)
     attributes = Conv2D(
-        stride=_pair("stride", stride),
-        dilation=_pair("dilation", dilation),
-        padding=_sides(padding),
+        stride=_checked_pair("stride", stride),
+        dilation=_checked_pair("dilation", dilation),
+        padding=_checked_padding(padding),
         mode=mode,
     )
     graph = _graph(data, weights, sums, scales, zeros, attributes, result_type)
@@ -311,7 +311,7 @@ def _require_no_scale(
             raise TypeError(f"{name} must go with a mode of integers, not {mode}")
 
 
-def _limits(limits: tuple[float, float]) -> tuple[float, float]:
+def _checked_limits(limits: tuple[float, float]) -> tuple[float, float]:
     """Return both limits as floats; raise `ValueError` unless they are two numbers in order."""
     pair = np.asarray(limits)
     if pair.shape != (2,) or pair.dtype.kind not in "iuf" or pair[0] > pair[1]:
@@ -330,7 +330,7 @@ def _choose_config(config: Config | str | Path | None, device: str | Driver, mod
     return replace(usual, mac_modes=(*usual.mac_modes, mode)) if lacks else usual
 
 
-def _formats(mode: str, config: Config) -> tuple[str, str]:
+def _operand_formats(mode: str, config: Config) -> tuple[str, str]:
     """Return both operands' formats in a mode; raise `ValueError` if the configuration lacks it."""
     if mode not in config.mac_modes:
         built = ", ".join(config.mac_modes)
@@ -339,22 +339,24 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
     return left, right
 
 
-def _checked_operand(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
+def _checked_operand(name: str, array: npt.ArrayLike, axes: int, format_name: str) -> Array:
     """Return an operand as an array of the dtype that stores its format, after checking it.
 
     Raises `TypeError` for a wrong dtype, and `ValueError` for a wrong shape or value.
     """
     operand = np.asarray(array)
-    allowed = _TYPES[kind]
+    allowed = _TYPES[format_name]
     if operand.dtype.name not in allowed:
         raise TypeError(f"{name} must be {' or '.join(allowed)}, not {operand.dtype}")
     if operand.ndim != axes or not operand.size:
         raise ValueError(f"{name} must have {axes} axes and an element, not shape {operand.shape}")
     operand = operand.astype(allowed[0])
-    largest = _LARGEST_VALUES[kind]
+    largest = _LARGEST_VALUES[format_name]
     if operand.max() > largest or operand.min() < -largest - 1:
         wrong = operand[(operand > largest) | (operand < -largest - 1)].flat[0]
-        raise ValueError(f"{name} must be {-largest - 1} to {largest} in {kind}, not {wrong}")
+        raise ValueError(
+            f"{name} must be {-largest - 1} to {largest} in {format_name}, not {wrong}"
+        )
     return operand
 
 
@@ -372,7 +374,7 @@ def _result_dtype(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -
     return name
 
 
-def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
+def _checked_bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
     """Return the biases of integer sums; for None, zeros of the first allowed dtype.
 
     Raises `ValueError` if they have another shape or dtype.
@@ -394,13 +396,13 @@ def _checked_integers(
     return tuple(counts.tolist())
 
 
-def _pair(name: str, values: Sequence[int]) -> tuple[int, int]:
+def _checked_pair(name: str, values: Sequence[int]) -> tuple[int, int]:
     """Return two checked integers of at least 1, such as a stride."""
     first, second = _checked_integers(name, values, 2, minimum=1)
     return first, second
 
 
-def _sides(padding: Sequence[int]) -> Padding:
+def _checked_padding(padding: Sequence[int]) -> Padding:
     """Return a padding of top, bottom, left and right, after checks."""
     top, bottom, left, right = _checked_integers("padding", padding, 4, minimum=0)
     return Padding(top=top, bottom=bottom, left=left, right=right)

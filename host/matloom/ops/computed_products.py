@@ -60,8 +60,8 @@ def batch_matmul(
     ValueError, TypeError
         A shape, dtype or range does not fit, or sums might not fit 32 bits.
     """
-    left, right = _operand("a", a), _operand("b", b)
-    _check_numbers(scale, zero_point, input_zero_points)
+    left, right = _checked_operand("a", a), _checked_operand("b", b)
+    _require_scales(scale, zero_point, input_zero_points)
     graph = _graph((left.shape, right.shape), scale, (*input_zero_points, zero_point), adj)
     inner = left.shape[-2 if adj[0] else -1]
     if inner >= _MOST_INNER:
@@ -75,7 +75,7 @@ def batch_matmul(
     return result
 
 
-def _check_numbers(scale: float, zero_point: int, input_zero_points: tuple[int, int]) -> None:
+def _require_scales(scale: float, zero_point: int, input_zero_points: tuple[int, int]) -> None:
     """Raise `ValueError` unless the scale and the zero points are in their ranges."""
     for name, zero in zip(
         ("zero_point", "input_zero_points", "input_zero_points"),
@@ -88,7 +88,7 @@ def _check_numbers(scale: float, zero_point: int, input_zero_points: tuple[int, 
         raise ValueError(f"scale must be above 0 and at most 2**30, not {scale}")
 
 
-def _operand(name: str, array: npt.ArrayLike) -> Array:
+def _checked_operand(name: str, array: npt.ArrayLike) -> Array:
     """Return an operand as an array, which must be int8 with two axes or more."""
     operand = np.asarray(array)
     if operand.dtype != np.int8:

@@ -63,7 +63,7 @@ def _format_of(dtype: npt.DTypeLike) -> FloatFormat:
     return _DTYPES[name]
 
 
-def _patterns_of(array: npt.NDArray[Any], form: FloatFormat) -> _Patterns:
+def _patterns_of(array: npt.NDArray[Any], number_format: FloatFormat) -> _Patterns:
     """Return the bit patterns of numbers in a format, to which float32 numbers are rounded.
 
     Raises `TypeError` for numbers of another dtype.
@@ -71,11 +71,11 @@ def _patterns_of(array: npt.NDArray[Any], form: FloatFormat) -> _Patterns:
     own = _format_of(array.dtype)
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     raw = little.view(f"<u{own.bytes}").astype(np.int64)
-    if own is form:
+    if own is number_format:
         return raw
     if own is not FP32:
-        raise TypeError(f"numbers must be float32 or {form.name}, not {array.dtype}")
-    return np.asarray(narrow(raw, form))
+        raise TypeError(f"numbers must be float32 or {number_format.name}, not {array.dtype}")
+    return np.asarray(narrow(raw, number_format))
 
 
 def _graph(
@@ -105,12 +105,14 @@ def _with_residual(graph: Graph) -> Graph:
 
 
 def _tensor(
-    name: str, shape: tuple[int, ...], form: FloatFormat, data: _Patterns | None = None
+    name: str, shape: tuple[int, ...], number_format: FloatFormat, data: _Patterns | None = None
 ) -> Tensor:
     """Return a tensor of a number format, whose bits unsigned integers hold."""
-    dtype = f"uint{form.bits}"
+    dtype = f"uint{number_format.bits}"
     stored = None if data is None else data.astype(dtype)
-    return Tensor(name=name, shape=shape, dtype=dtype, data=stored, number_format=form.name)
+    return Tensor(
+        name=name, shape=shape, dtype=dtype, data=stored, number_format=number_format.name
+    )
 
 
 def _slices(size: int, max_length: int) -> Iterator[slice]:

@@ -30,7 +30,9 @@ class _Sessions:
             digest.update(b"" if tensor.data is None else tensor.data.tobytes())
         key = digest.hexdigest(), device if isinstance(device, str) else id(device)
         with self._lock:
-            session = self._known.pop(key, None) or _open(compile_network(graph, config), device)
+            session = self._known.pop(key, None) or _open_session(
+                compile_network(graph, config), device
+            )
             self._known[key] = session
             while len(self._known) > _MAX_SESSIONS:
                 del self._known[next(iter(self._known))]
@@ -40,7 +42,7 @@ class _Sessions:
 SESSIONS = _Sessions()
 
 
-def _open(program: Program, device: str | Driver) -> Session:
+def _open_session(program: Program, device: str | Driver) -> Session:
     """Return a session that runs a program on a device, opened by name or as a driver."""
     driver = _driver_of(device, program.config, program.memory_bytes)
     name = device if isinstance(device, str) else type(driver.transport).__name__

@@ -60,12 +60,12 @@ def bundle(
     ProgramError
         The program contradicts itself.
     """
-    size = sum(len(_record(part, checksum, None)) for part, checksum in parts)
+    size = sum(len(_encode_part(part, checksum, None)) for part, checksum in parts)
     texts, places = b"", list[int]()
     for name in names:
         places.append(_HEADER + size + len(texts))
         texts += name.encode() + b"\0"
-    records = b"".join(_record(part, checksum, places or None) for part, checksum in parts)
+    records = b"".join(_encode_part(part, checksum, places or None) for part, checksum in parts)
     compiled = program.to_bytes()
     # A zero byte ends the last name.
     start = -(-(_HEADER + size + len(texts) + 1) // _ALIGNMENT) * _ALIGNMENT
@@ -80,20 +80,20 @@ def _pack_words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *values)
 
 
-def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> bytes:
-    """Return the bytes of a part's record.
+def _encode_part(part: EnginePart, checksum: int, name_offsets: Sequence[int] | None) -> bytes:
+    """Return the bytes of a part's record: its step, checksum, nodes, inputs and outputs.
 
-    `places` has the offset of each value's name in the file, by the value's number. None means that
-    values are identified by their numbers.
+    `name_offsets` has the offset of each value's name in the file, by the value's number. None
+    means that values are identified by their numbers.
     """
 
-    def number(given: int) -> int:
-        """Return a tensor's place in the bundle."""
-        return given if places is None else places[given]
+    def number(value: int) -> int:
+        """Return a value's number, or the offset of its name if the runtime goes by names."""
+        return value if name_offsets is None else name_offsets[value]
 
     counts = (len(part.nodes), len(part.inputs), len(part.outputs))
     crossing = [
-        (number(each.model.number), each.program, _axes(each.model.axes), each.model.offset)
+        (number(each.model.number), each.program, _encode_axes(each.model.axes), each.model.offset)
         for each in (*part.inputs, *part.outputs)
     ]
     nodes = map(number, part.nodes)
@@ -102,7 +102,7 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
     )
 
 
-def _axes(order: Sequence[int] | None) -> int:
+def _encode_axes(order: Sequence[int] | None) -> int:
     """Return the word that encodes an axis order, with four bits for each axis.
 
     Axes beyond the end of `order` keep their places, and so do all axes for None.

@@ -12,7 +12,7 @@ from matloom.program.program import Origin
 
 
 def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes, list[str]]:
-    """Return the bundle of a network for a runtime, ``"litert"`` or ``"onnxruntime"``.
+    """Return a network's bundle for ``"litert"`` or ``"onnxruntime"``, and lines about its parts.
 
     Also returns lines for the user: why some steps stay with the runtime, and the number of
     operators that run on the engine.
@@ -28,7 +28,7 @@ def network_bundle(runtime: str, network: Path, program: Program) -> tuple[bytes
 
 
 def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
-    """Return the bundle of a TensorFlow Lite file, as `network_bundle` does."""
+    """Return the bundle of a TensorFlow Lite file, and lines that describe its parts."""
     file = load_as_litert(network)
     count = len(file.tensors)
     wiring = Wiring(
@@ -45,7 +45,7 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
 
 
 def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
-    """Return the bundle of an ONNX file, as `network_bundle` does."""
+    """Return the bundle of an ONNX file, and lines that describe its parts."""
     usual, *others = load_as_onnxruntime(network)
     parts, description = _named_parts(network, program, usual)
     for file in others:

@@ -119,7 +119,7 @@ def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
     steps = [step for step in program.steps if isinstance(step, EngineStep)]
     for number, step in enumerate(steps):
         try:
-            part = _part(program, model, number, step)
+            part = _part_of_step(program, model, number, step)
             if taken & set(part.nodes):
                 raise _CutError(
                     f"step {number} computes an operator that another step computes, too"
@@ -131,7 +131,7 @@ def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
         yield part
 
 
-def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> EnginePart:
+def _part_of_step(program: Program, model: Wiring, number: int, step: EngineStep) -> EnginePart:
     """Return the part that a step computes; raise `_CutError` if it does not match the model.
 
     `number` is the index of the step among the engine steps.

@@ -138,7 +138,8 @@ class Image(Preprocessing):
         elif self.channels == "bgr":
             pixels = pixels[..., ::-1]
         rows, columns = (
-            _matrix(self.resize, *ends) for ends in zip(pixels.shape[:2], self.size, strict=True)
+            _resize_matrix(self.resize, *ends)
+            for ends in zip(pixels.shape[:2], self.size, strict=True)
         )
         # Whole numbers below 2^32, which float64 adds exactly in any order.
         sums = np.einsum("yh,hwc->ywc", rows, pixels.astype(np.float64), optimize=True)
@@ -223,7 +224,7 @@ class Image(Preprocessing):
         return pixels
 
 
-def _matrix(resize: str, source: int, size: int) -> Array:
+def _resize_matrix(resize: str, source: int, size: int) -> Array:
     """Return the weights that resize an axis as a matrix (size, source)."""
     found = np.zeros((size, source))
     for row, (first, weights) in zip(found, taps(resize, source, size), strict=True):

@@ -113,11 +113,11 @@ class MicroFrontend(Sound):
 
         Weights are int64 with 12 fraction bits.
         """
-        return _bands(self.mels, self.low, self.high, self.rate, self.bins)
+        return _mel_bands(self.mels, self.low, self.high, self.rate, self.bins)
 
     def gains(self) -> Array:
         """Return the coefficients of the gain's parabola, int16 (33, 3), by bits of the noise."""
-        return _gains(
+        return _gain_table(
             self.strength, self.offset, self.gain_bits, self.smoothing_bits - self.correction
         )
 
@@ -227,7 +227,7 @@ def _gain_of(noise: Array, gains: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _gains(strength: float, offset: float, gain_bits: int, input_bits: int) -> Array:
+def _gain_table(strength: float, offset: float, gain_bits: int, input_bits: int) -> Array:
     """Return the gain for each power of two as a parabola: int16 rows of start and coefficients."""
 
     def gain(number: int) -> int:
@@ -253,7 +253,7 @@ def _log1p(x: np.float32) -> np.float32:
 
 
 @lru_cache(maxsize=8)
-def _bands(mels: int, low: float, high: float, rate: int, bins: int) -> list[tuple[int, Array]]:
+def _mel_bands(mels: int, low: float, high: float, rate: int, bins: int) -> list[tuple[int, Array]]:
     """Return each mel band's first bin and the weights of its bins; `rate` is in Hz."""
     single = np.float32
 

@@ -67,7 +67,7 @@ class Sound(Preprocessing):
         return self.points // 2 + 1
 
     def cut(self, raw: Array, *kinds: type) -> Array:
-        """Return the frames of a waveform as a view (frames, window).
+        """Return the frames (frames, window) of a waveform, whose dtype must be one of `kinds`.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from matloom.terminal.progress import set_activity
 
 
 def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
-    """Return the options with `equalise` set; unchanged if it is not None.
+    """Return the options with `equalise` decided by trial; unchanged if it is not None.
 
     Each variant is quantised on one half of the samples and measured on the other half, and then
     with the halves exchanged. With a single sample, channels are balanced without a trial.
@@ -39,18 +39,23 @@ def decide_equalise(graph: Graph, inputs: Mapping[int, Array], options: Options)
 
 
 def _loss(
-    graph: Graph, values: Mapping[int, Array], others: Mapping[int, Array], options: Options
+    graph: Graph,
+    calibration_inputs: Mapping[int, Array],
+    held_out_inputs: Mapping[int, Array],
+    options: Options,
 ) -> float:
-    """Return the loss of a network that is calibrated on `values` and measured on `others`.
+    """Return the loss of a network that is calibrated on some inputs and measured on others.
 
     Weights have 8 bits. The loss is a sum over the outputs. An output of SOFTMAX, or of a similar
     operator, adds the share of its results that are expected to change; other outputs add their
     noise as a share of their power.
     """
-    made = quantise_calibrated(calibrate(graph, values, options), "i8xi8", values, options)
+    made = quantise_calibrated(
+        calibrate(graph, calibration_inputs, options), "i8xi8", calibration_inputs, options
+    )
     numbers = watched_tensors(graph)
-    exact = outputs_of(replace(graph, outputs=numbers), others)
-    rounded = rounded_outputs(made, numbers, others)
+    exact = outputs_of(replace(graph, outputs=numbers), held_out_inputs)
+    rounded = rounded_outputs(made, numbers, held_out_inputs)
     lost = 0.0
     for number, *pair in zip(numbers, exact, rounded, strict=True):
         whole, found = (clamp_to_relevant(graph, number, {number: each}) for each in pair)

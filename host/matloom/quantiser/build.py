@@ -23,7 +23,7 @@ from matloom.quantiser.scales import SAME_SCALE, quantisation_of
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisationPlan:
-    """Decisions from which the quantised network is built.
+    """Decisions (types, bits, ranges) from which the quantised network is built.
 
     Members
     -------
@@ -90,7 +90,7 @@ class _Builder:
         for at, node in enumerate(self.source.nodes):
             self._exact.update(run_on_samples(self.source, node, self._exact))
             with _representable(self.source):
-                self._add(at, node)
+                self._add_operator(at, node)
             for number in node.outputs:
                 rounded = real(self._tensors[number], self._known[number])
                 yield BuildStep(
@@ -139,7 +139,7 @@ class _Builder:
             if key[0] == number:
                 self._forget(converted)
 
-    def _add(self, index: int, node: Node) -> None:
+    def _add_operator(self, index: int, node: Node) -> None:
         """Add an operator of the float network in its type, and the conversions it needs."""
         kind = self._plan.kinds[index]
         for number in node.outputs:
@@ -148,7 +148,7 @@ class _Builder:
                 target = quantisation_of(self._plan.ranges[number], kind)
                 self._tensors[number] = replace(tensor, dtype=kind, quantisation=target)
         if kind != "float32" and OPERATORS[node.op].weight_axis is not None:
-            self._run(self._layer(index, node, kind))
+            self._append_and_run(self._quantise_layer(index, node, kind))
             return
         shared = self._tensors[node.outputs[0]].quantisation if node.op in SAME_SCALE else None
         inputs = [
@@ -157,11 +157,11 @@ class _Builder:
             else self._convert(number, kind, shared, node.index)
             for number in node.inputs
         ]
-        self._run(
+        self._append_and_run(
             replace(node, inputs=tuple(inputs), attributes=self._with_padding_value(node, shared))
         )
 
-    def _run(self, node: Node) -> None:
+    def _append_and_run(self, node: Node) -> None:
         """Append a node, and run it on all samples."""
         self._nodes.append(node)
         graph = replace(self.source, tensors=self._tensors, nodes=())
@@ -174,7 +174,7 @@ class _Builder:
         return number
 
     def _convert(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
-        """Return the number of the tensor that holds a computed tensor in type `kind`.
+        """Return the number of a computed tensor in type `kind`, after a conversion if necessary.
 
         A conversion is added if none has been added yet. `shared` is the quantisation that the
         result must have; None allows any.
@@ -195,7 +195,7 @@ class _Builder:
             name = f"{tensor.name}:{kind}"
             converted = self._new(replace(tensor, name=name, dtype=kind, quantisation=target))
             op = Op.DEQUANTIZE if kind == "float32" else Op.QUANTIZE
-            self._run(Node(op=op, inputs=(number,), outputs=(converted,), index=index))
+            self._append_and_run(Node(op=op, inputs=(number,), outputs=(converted,), index=index))
             self._converted[key] = converted
         return self._converted[key]
 
@@ -222,8 +222,8 @@ class _Builder:
         value = integers_of(output, np.array(attributes.value, np.float32))
         return replace(attributes, value=int(value))
 
-    def _layer(self, index: int, node: Node, kind: str) -> Node:
-        """Return a layer with quantised weights and bias, shared by layers with an equal `_key`."""
+    def _quantise_layer(self, index: int, node: Node, kind: str) -> Node:
+        """Return a layer with quantised weights and bias; layers of equal `_key` share them."""
         number = self._convert(node.inputs[0], kind, None, node.index)
         data, key = self._tensors[number], self._key(index)
         if key not in self._layers:

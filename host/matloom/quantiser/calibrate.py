@@ -46,7 +46,7 @@ def calibrate(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Ca
         The network's values are not finite on some sample.
     """
     if options.equalise:
-        peaks = None if options.weight_scales == "per-tensor" else _peaks(graph, inputs)
+        peaks = None if options.weight_scales == "per-tensor" else _channel_peaks(graph, inputs)
         graph = equalise(graph, peaks)
     return observe(graph, inputs)
 
@@ -83,7 +83,7 @@ def observe(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
     )
 
 
-def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+def _channel_peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
     """Return the largest magnitude in each channel of tensors that can be balanced, by number."""
     balanced, peaks = equalised_tensors(graph), {}
     for _at, node, values in run_nodes(graph, inputs):

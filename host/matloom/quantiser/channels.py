@@ -37,7 +37,7 @@ class Removal:
 
 
 def channel_chains(graph: Graph) -> dict[int, list[Node]]:
-    """Return chains of layers between which channels can be removed, by the last layer's output.
+    """Return chains of layers with removable channels in between, by the last layer's output.
 
     The first layer of a chain computes the channels, and the last one reads them; depthwise layers
     may lie between.

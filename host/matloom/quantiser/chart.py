@@ -37,10 +37,10 @@ def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: J
     best = " ".join(f"{x:.1f},{y:.1f}" for x, y in front)
     return tag(
         "svg",
-        _axes(ends),
+        _draw_axes(ends),
         tag("polyline", points=best, fill="none", stroke="currentColor", stroke_opacity=0.4),
         (
-            _mark(point, summary, point == chosen, *place(point))
+            _draw_point(point, summary, point == chosen, *place(point))
             for point, summary in zip(points, summaries, strict=True)
         ),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
@@ -57,7 +57,7 @@ def _axis_limits(values: list[float]) -> tuple[float, float]:
     return low - spare, high + spare
 
 
-def _axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Markup]:
+def _draw_axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Markup]:
     """Yield the axes and their labels; `ends` are the lowest and highest cycles, then dB."""
     bottom, right = _HEIGHT - _MARGIN, _WIDTH - _MARGIN
     corner = f"{_LEFT},{_MARGIN} {_LEFT},{bottom} {right},{bottom}"
@@ -72,7 +72,7 @@ def _axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Mar
         yield tag("text", text, x=x, y=y, text_anchor=anchor, fill="currentColor", font_size=12)
 
 
-def _mark(point: Judgement, summary: str, chosen: bool, x: float, y: float) -> Markup:
+def _draw_point(point: Judgement, summary: str, chosen: bool, x: float, y: float) -> Markup:
     """Return a circle at x, y for a judged network, with a text for the pointer."""
     text = f"{point.cycles:,} cycles, {point.sqnr_db:.1f} dB, {point.agreement:.1%} agree"
     return tag(

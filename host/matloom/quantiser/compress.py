@@ -123,10 +123,10 @@ class CompressionTrials:
     def point(self, changes: Sequence[FormChange]) -> CompressionPoint:
         """Return the judgement of the network with these changes and 8-bit weights."""
         name = repr([(each.number, each.form, each.rank) for each in changes])
-        found = self._journal.get_or_run(name, lambda: asdict(self._measure(changes)))
+        found = self._journal.get_or_run(name, lambda: asdict(self._judge_changes(changes)))
         return CompressionPoint(**found, changes=tuple(changes))
 
-    def _measure(self, changes: Sequence[FormChange]) -> Judgement:
+    def _judge_changes(self, changes: Sequence[FormChange]) -> Judgement:
         """Compress, quantise and judge the network with a set of changed layers."""
         set_activity(f"{len(changes)} layers in another form")
         quantised = compress_network(self._graph, changes, self._inputs, self._options.seed)

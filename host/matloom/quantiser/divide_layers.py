@@ -31,7 +31,7 @@ def divide_layers(graph: Graph) -> Graph:
         parts, places = split
         dropped |= places
         for number, channels in parts:
-            nodes += _part(tensors, node, number, channels)
+            nodes += _layer_of_part(tensors, node, number, channels)
     return replace(graph, tensors=tensors, nodes=tuple(nodes))
 
 
@@ -90,9 +90,9 @@ def _channel_ranges(
     layer: Node,
     number: int,
     parts: tuple[int, dict[int, slice]],
-    places: set[int],
+    splitters: set[int],
 ) -> tuple[list[tuple[int, slice]], set[int]] | None:
-    """Return each part of a layer's split output with its channels, and `places` unchanged.
+    """Return each part's number and channels, and the operators that split them, `splitters`.
 
     `parts` is a result of `_split_ranges` for tensor `number`: the layer's output, perhaps in
     another shape. Return None if parts are not ranges of channels, are too small, or overlap.
@@ -105,10 +105,12 @@ def _channel_ranges(
         return None
     return [
         (made, slice(part.start * each, part.stop * each)) for made, part in ranges.items()
-    ], places
+    ], splitters
 
 
-def _part(tensors: dict[int, Tensor], layer: Node, number: int, channels: slice) -> list[Node]:
+def _layer_of_part(
+    tensors: dict[int, Tensor], layer: Node, number: int, channels: slice
+) -> list[Node]:
     """Return a layer that computes some channels, and a RESHAPE to the part's shape if necessary.
 
     New tensors are added to `tensors`.

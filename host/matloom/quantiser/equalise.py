@@ -41,9 +41,9 @@ def channel_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
     for first in graph.nodes:
         if first.op not in _WEIGHTED or not _is_linear(first):
             continue
-        second = _reader(graph, first)
+        second = _only_reader(graph, first)
         while second is not None and second.op in _BETWEEN and _keeps_channels(graph, second):
-            second = _reader(graph, second)
+            second = _only_reader(graph, second)
         if second is None or second.op not in _WEIGHTED or not _can_equalise(graph, first, second):
             continue
         yield first, second
@@ -54,7 +54,7 @@ def _is_linear(node: Node) -> bool:
     return getattr(node.attributes, "activation", Activation.NONE) in _LINEAR
 
 
-def _reader(graph: Graph, node: Node) -> Node | None:
+def _only_reader(graph: Graph, node: Node) -> Node | None:
     """Return the only node that reads a node's output, as its first input; or else None."""
     readers = graph.consumers[node.output]
     if len(readers) != 1 or node.output in graph.leaving:
@@ -134,7 +134,7 @@ def equalise(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
             else:
                 share = 1.0 if second.op is Op.DEPTHWISE_CONV_2D else _SHARE
                 factors = _normalise(peaks[first.output].astype(np.float64)) ** share
-            _apply(data, first, second, factors.astype(np.float32))
+            _apply_factors(data, first, second, factors.astype(np.float32))
     tensors = {
         number: replace(tensor, data=data[number]) for number, tensor in graph.tensors.items()
     }
@@ -167,7 +167,9 @@ def _normalise(factors: _Numbers) -> _Numbers:
     return np.clip(relative, 1 / _MOST_FACTOR, _MOST_FACTOR)
 
 
-def _apply(data: dict[int, Array | None], first: Node, second: Node, factors: Array) -> None:
+def _apply_factors(
+    data: dict[int, Array | None], first: Node, second: Node, factors: Array
+) -> None:
     """Divide channels of the first layer by factors, and multiply the second layer's weights.
 
     The constants in `data` are replaced.

@@ -80,9 +80,9 @@ class Splitter:
         self._node, self._weights, self._covariance = node, weights, covariance
         self._known: dict[str, _Numbers] = {}
 
-    def parts(self, kind: str, rank: int) -> tuple[LayerPart, LayerPart]:
-        """Return both layers that replace the layer; `kind` is a form of `full_rank`."""
-        return _SPLITS[kind](self, rank)
+    def parts(self, form: str, rank: int) -> tuple[LayerPart, LayerPart]:
+        """Return both layers that replace the layer; `form` is a form of `full_rank`."""
+        return _SPLITS[form](self, rank)
 
     def residual(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
         """Return what both layers together lose of the weights: (outputs, depth)."""
@@ -95,16 +95,16 @@ class Splitter:
         total = float(((flat @ self._covariance) * flat).sum())
         return float(((lost @ self._covariance) * lost).sum()) / total if total > 0 else 0.0
 
-    def _principal(self, kind: str, squares: _Numbers) -> _Numbers:
-        """Return the eigenvectors of a symmetric matrix, by descending eigenvalues.
+    def _principal(self, form: str, squares: _Numbers) -> _Numbers:
+        """Return the eigenvectors of a symmetric matrix, largest eigenvalue first; cached by form.
 
         They are computed once for each kind, as the matrix does not depend on the rank.
         """
-        if kind not in self._known:
-            self._known[kind] = np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
-        return self._known[kind]
+        if form not in self._known:
+            self._known[form] = np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
+        return self._known[form]
 
-    def _outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+    def _split_outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
         """Return a layer with fewer outputs, and a pointwise layer that mixes them."""
         weights = self._weights
         flat = weights.reshape(len(weights), -1)
@@ -113,27 +113,27 @@ class Splitter:
         dense = self._node.op is Op.FULLY_CONNECTED
         second = basis if dense else basis[:, np.newaxis, np.newaxis, :]
         return (
-            LayerPart(weights=first, attributes=_linear(self._node)),
-            LayerPart(weights=second, attributes=_pointwise(self._node)),
+            LayerPart(weights=first, attributes=_without_activation(self._node)),
+            LayerPart(weights=second, attributes=_pointwise_attributes(self._node)),
         )
 
-    def _inputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+    def _split_inputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
         """Return a pointwise layer to fewer channels, and a layer that reads those."""
         weights, channels = self._weights, self._weights.shape[-1]
         taps = weights.shape[1] * weights.shape[2]
         covariance = self._covariance.reshape(taps, channels, taps, channels)
-        root, inverse = _roots(np.einsum("pipj->ij", covariance) / taps)
+        root, inverse = _root_and_inverse(np.einsum("pipj->ij", covariance) / taps)
         scaled = weights @ root
         flat = scaled.reshape(-1, channels)
         basis = self._principal("inputs", flat.T @ flat)[:, :rank]
         first = (basis.T @ inverse)[:, np.newaxis, np.newaxis, :]
-        linear = replace(_pointwise(self._node), activation=Activation.NONE)
+        linear = replace(_pointwise_attributes(self._node), activation=Activation.NONE)
         return (
             LayerPart(weights=first, attributes=linear),
             LayerPart(weights=scaled @ basis, attributes=self._node.attributes),
         )
 
-    def _axes(self, rank: int) -> tuple[LayerPart, LayerPart]:
+    def _split_axes(self, rank: int) -> tuple[LayerPart, LayerPart]:
         """Return a convolution along the height to `rank` channels, and one along the width."""
         outputs, height, width, channels = self._weights.shape
         covariance = self._covariance.reshape(height, width, channels, height, width, channels)
@@ -151,7 +151,11 @@ class Splitter:
         )
 
 
-_SPLITS = {"outputs": Splitter._outputs, "inputs": Splitter._inputs, "axes": Splitter._axes}
+_SPLITS = {
+    "outputs": Splitter._split_outputs,
+    "inputs": Splitter._split_inputs,
+    "axes": Splitter._split_axes,
+}
 
 
 def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
@@ -165,21 +169,21 @@ def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
     return np.asarray(taps.reshape(len(second), height, width, first.shape[3]))
 
 
-def _roots(matrix: _Numbers) -> tuple[_Numbers, _Numbers]:
+def _root_and_inverse(matrix: _Numbers) -> tuple[_Numbers, _Numbers]:
     """Return the square root of a positive definite matrix, and the inverse of that root."""
     values, vectors = np.linalg.eigh(matrix)
     values = np.sqrt(np.maximum(values, max(_LEAST_EIGENVALUE * float(values.mean()), 1e-30)))
     return (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
 
 
-def _linear(node: Node) -> Attributes:
+def _without_activation(node: Node) -> Attributes:
     """Return a layer's attributes without its activation."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
     return replace(attributes, activation=Activation.NONE)
 
 
-def _pointwise(node: Node) -> Conv2D | FullyConnected:
+def _pointwise_attributes(node: Node) -> Conv2D | FullyConnected:
     """Return the attributes of a 1 x 1 layer with the activation of `node`."""
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)

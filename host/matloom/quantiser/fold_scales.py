@@ -56,7 +56,7 @@ def fold_scales(graph: Graph) -> Graph:
 
 def _fold_node(graph: Graph, node: Node) -> Graph | None:
     """Return the graph with a node folded into layers; None if it cannot be folded."""
-    scale = _scale(graph, node)
+    scale = _scale_of(graph, node)
     if scale is None:
         return None
     if scale.source in graph.producers:
@@ -128,7 +128,7 @@ def _has_one_reader(graph: Graph, number: int) -> bool:
     return len(graph.consumers[number]) == 1 and number not in graph.leaving
 
 
-def _scale(graph: Graph, node: Node) -> _Scale | None:
+def _scale_of(graph: Graph, node: Node) -> _Scale | None:
     """Return the scale that a node applies; None unless it uses constants by channel."""
     if node.op not in (Op.ADD, Op.MUL, Op.SUB):
         return None
@@ -199,12 +199,12 @@ class _Layer:
         """Return the weights and bias of a layer; the bias is zero if it has none."""
         axis = OPERATORS[node.op].weight_axis
         assert axis is not None
-        weights, *rest = (_data(graph.tensors[number]) for number in node.inputs[1:])
+        weights, *rest = (_constant_data(graph.tensors[number]) for number in node.inputs[1:])
         bias = rest[0].reshape(-1) if rest else np.zeros(weights.shape[axis])
         return cls(weights=weights, bias=bias, axis=axis)
 
 
-def _data(tensor: Tensor) -> _Numbers:
+def _constant_data(tensor: Tensor) -> _Numbers:
     """Return a constant's data as float64."""
     assert tensor.data is not None
     return tensor.data.astype(np.float64)

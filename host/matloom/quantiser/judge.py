@@ -80,7 +80,7 @@ class Judge:
 
     def require_classes(self, hint: str) -> None:
         """Raise `UserError` if no output has two elements or more, so that there are no classes."""
-        if not any(_classes(exact) > 1 for exact in self._exact):
+        if not any(_class_count(exact) > 1 for exact in self._exact):
             raise UserError(
                 f"the outputs of {self._graph.name} have one element, so that no result can be a "
                 "wrong class",
@@ -108,11 +108,11 @@ class Judge:
             ]
             noise += noise_share(*pair)
             varying += _varying_noise(*pair)
-            if (classes := _classes(whole)) > 1:
+            if (classes := _class_count(whole)) > 1:
                 exact, found = (each.reshape(-1, classes) for each in pair)
                 rows += len(exact)
                 agreeing += int((exact.argmax(axis=1) == found.argmax(axis=1)).sum())
-                share = expected_share(exact, found, self._targets(exact))
+                share = expected_share(exact, found, self._target_classes(exact))
                 expected += share * len(exact)
         return Judgement(
             cycles=int(compile(quantised, self._config, check="none").predicted_cycles),
@@ -122,8 +122,8 @@ class Judge:
             expected=expected / (rows or 1),
         )
 
-    def _targets(self, exact: Array) -> Array:
-        """Return the class that each row should have.
+    def _target_classes(self, exact: Array) -> Array:
+        """Return the class that each row should have: its label, or the float network's.
 
         It is the label if there is one output and a label for each row; otherwise the float
         network's class.
@@ -140,7 +140,7 @@ def _varying_noise(exact: Array, rounded: Array) -> float:
     return float(np.square(rounded - wide).sum()) / max(variance, 1e-30)
 
 
-def _classes(values: Array) -> int:
+def _class_count(values: Array) -> int:
     """Return the number of classes: the last length of an output (samples, *shape), or 1."""
     return int(values.shape[-1]) if values.ndim > 1 else 1
 

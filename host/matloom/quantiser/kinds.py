@@ -21,20 +21,20 @@ def choose_kinds(graph: Graph, requested: Mapping[int, str]) -> dict[int, str]:
         Requested type of each node. An operator that has no kernel for int16 gets int8, and one
         that has none for int8 stays float32.
     """
-    return {at: _kind(graph, node, requested[at]) for at, node in enumerate(graph.nodes)}
+    return {at: _kind_of(graph, node, requested[at]) for at, node in enumerate(graph.nodes)}
 
 
-def _kind(graph: Graph, node: Node, requested: str) -> str:
+def _kind_of(graph: Graph, node: Node, requested: str) -> str:
     """Return the type that a node computes in: the requested one, or the next that it supports."""
     if node.op is Op.REFERENCE:
         return "float32"
     for kind in _INSTEAD[requested]:
-        if _types(graph, node, kind) in OPERATORS[node.op].types:
+        if _types_with_kind(graph, node, kind) in OPERATORS[node.op].types:
             return kind
     return "float32"
 
 
-def _types(graph: Graph, node: Node, kind: str) -> str:
+def _types_with_kind(graph: Graph, node: Node, kind: str) -> str:
     """Return a node's types, as `OPERATORS` lists them, with `kind` instead of float32.
 
     The text is empty for a layer with computed weights.

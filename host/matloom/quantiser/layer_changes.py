@@ -90,7 +90,7 @@ class _Layer:
         whole = LayerPart(weights=self._weights, attributes=self._node.attributes)
         now = cycles.predict(shape, [whole])
         for form, full in full_rank(self._node, self._weights.shape).items():
-            for rank in _ranks(full, step):
+            for rank in _tried_ranks(full, step):
                 parts = splitter.parts(form, rank)
                 if sum(part.weights.size for part in parts) < self._weights.size:
                     saved = now - cycles.predict(shape, parts)
@@ -104,7 +104,7 @@ class _Layer:
         """
         weights = self._weights
         channels = weights.shape[-1]
-        counts = set(_ranks(channels, step))
+        counts = set(_tried_ranks(channels, step))
         taps = weights.reshape(len(weights), -1, channels)
         now = sum(cycles.with_channels(self._graph, chain, channels))
         for rank, left in removals(taps, self._form, counts).items():
@@ -124,7 +124,7 @@ class _Layer:
         )
 
 
-def _ranks(full: int, step: int) -> list[int]:
+def _tried_ranks(full: int, step: int) -> list[int]:
     """Return up to `_MOST_RANKS` multiples of `step` below `full`, evenly distributed."""
     known = range(step, full, step)
     places = np.linspace(0, len(known) - 1, min(_MOST_RANKS, len(known)))

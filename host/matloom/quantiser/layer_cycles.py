@@ -31,7 +31,7 @@ class LayerCycles:
         """Return the cycles of consecutive layers, of which the first reads an input of `shape`."""
         key = shape, tuple((part.weights.shape, part.attributes) for part in parts)
         if key not in self._known:
-            self._known[key] = self._compile(shape, parts)
+            self._known[key] = self._compiled_cycles(shape, parts)
         return self._known[key]
 
     def with_channels(self, graph: Graph, chain: Sequence[Node], channels: int) -> list[int]:
@@ -48,7 +48,7 @@ class LayerCycles:
             found.append(self.predict(shape, [part]))
         return found
 
-    def _compile(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
+    def _compiled_cycles(self, shape: tuple[int, ...], parts: Sequence[LayerPart]) -> int:
         """Return the predicted cycles of layers in sequence, for an input of a shape."""
         from matloom.runtime import compile
 

@@ -10,7 +10,7 @@ from matloom.quantiser.trials import MixedPoint
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """The network of a level, measured on the same samples as the result.
+    """The network of one level (such as "O2", an allowed loss), measured like the result.
 
     Members
     -------
@@ -32,7 +32,7 @@ class Level:
 
 
 def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
-    """Yield the name and the mixture of each level below the requested one, if one is requested."""
+    """Yield each level below the requested one, and its mixture of 8-bit and 4-bit layers."""
     for name, points in LEVEL_POINTS.items():
         if search.target.level in (None, name):
             return

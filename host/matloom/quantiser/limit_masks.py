@@ -110,7 +110,7 @@ def _excludes(graph: Graph, factors: int, mask: int) -> bool:
     if [node.op for node in nodes] == [Op.MINIMUM, Op.MINIMUM]:
         both = zip(nodes[0].inputs, nodes[1].inputs, strict=True)
         return all(_excludes(graph, *each) for each in both)
-    routes = _route(graph, factors), _route(graph, mask)
+    routes = _constant_source(graph, factors), _constant_source(graph, mask)
     if routes[0] is None or routes[1] is None or routes[0][1] != routes[1][1]:
         return False
     kept, added = (graph.tensors[route[0]].data for route in routes if route)
@@ -131,7 +131,7 @@ def _is_mask(graph: Graph, number: int) -> bool:
     node = graph.nodes[graph.producers[number]] if number in graph.producers else None
     if node is not None and node.op is Op.MINIMUM:
         return all(_is_mask(graph, each) for each in node.inputs)
-    route = _route(graph, number) if graph.tensors[number].dtype == "float32" else None
+    route = _constant_source(graph, number) if graph.tensors[number].dtype == "float32" else None
     data = None if route is None else graph.tensors[route[0]].data
     return data is not None and bool(((data == 0) | (data <= _LEAST_ADDEND)).all())
 
@@ -157,12 +157,12 @@ class _MaskSums:
         return replace(self._graph, tensors=self._tensors, nodes=tuple(self._nodes))
 
     def _add(self, node: Node) -> None:
-        """Add a node, or what replaces it if it is the last sum before SOFTMAX."""
+        """Add a node; the last sum before SOFTMAX becomes a sum of scores and one mask."""
         readers = [self._graph.nodes[at] for at in self._graph.consumers[node.output]]
         terms = (
             [] if all(_adds_to_scores(self._graph, each) for each in readers) else self._terms(node)
         )
-        parts = [part for each in terms for part in self._divide(each)]
+        parts = [part for each in terms for part in self._split_sum(each)]
         masks = [each for each in parts if self._is_mask(each)]
         if not masks or (len(masks) == 1 and masks[0] in node.inputs):
             self._nodes.append(node)
@@ -172,8 +172,8 @@ class _MaskSums:
             key=lambda each: -self._tensors[each].size,
         )
         for other in others:
-            first = self._new(node, Op.ADD, first, other)
-        self._nodes.append(replace(node, inputs=(first, self._join(node, masks))))
+            first = self._add_before(node, Op.ADD, first, other)
+        self._nodes.append(replace(node, inputs=(first, self._add_minimum(node, masks))))
 
     def _terms(self, node: Node) -> list[int]:
         """Return the tensors whose sum a node computes, if it adds to scores."""
@@ -186,8 +186,8 @@ class _MaskSums:
             terms += inner or [number]
         return terms
 
-    def _divide(self, number: int) -> tuple[int, ...]:
-        """Return the terms of a sum that tensor `number` stands for.
+    def _split_sum(self, number: int) -> tuple[int, ...]:
+        """Return the terms of tensor `number`: a constant of biases and a mask has two.
 
         A constant that is a sum of biases and a mask is divided into these two; any other tensor is
         returned alone.
@@ -212,22 +212,22 @@ class _MaskSums:
         data = self._tensors[number].data
         return data is not None and bool((data <= _LEAST_ADDEND).any())
 
-    def _join(self, node: Node, masks: Sequence[int]) -> int:
+    def _add_minimum(self, node: Node, masks: Sequence[int]) -> int:
         """Return the number of a tensor with the element-wise minimum of some masks."""
         first, *others = masks
         for other in others:
-            key = self._key(first), self._key(other)
+            key = self._constant_key(first), self._constant_key(other)
             if key not in self._joint:
-                self._joint[key] = self._new(node, Op.MINIMUM, first, other)
+                self._joint[key] = self._add_before(node, Op.MINIMUM, first, other)
             first = self._joint[key]
         return first
 
-    def _key(self, number: int) -> object:
+    def _constant_key(self, number: int) -> object:
         """Return a key that is the same for equal constants."""
         data = self._tensors[number].data
         return number if data is None else (data.shape, data.tobytes())
 
-    def _new(self, node: Node, op: Op, first: int, other: int) -> int:
+    def _add_before(self, node: Node, op: Op, first: int, other: int) -> int:
         """Add an operator before a node; return the number of its output."""
         shape = np.broadcast_shapes(self._tensors[first].shape, self._tensors[other].shape)
         number = max(self._tensors) + 1
@@ -240,11 +240,8 @@ class _MaskSums:
         return number
 
 
-def _route(graph: Graph, number: int) -> _Route | None:
-    """Return the constant from which GATHERs and moves make a tensor, and these steps.
-
-    Return None if the tensor is not made in this way.
-    """
+def _constant_source(graph: Graph, number: int) -> _Route | None:
+    """Return the constant, and the GATHERs and moves that make a tensor from it; or None."""
     steps = []
     while graph.tensors[number].data is None:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None

@@ -33,7 +33,7 @@ class Losses:
     def __init__(self, graph: Graph, inputs: Mapping[int, Array]) -> None:
         self._whole, self._graph = graph, replace(graph, outputs=watched_tensors(graph))
         self._known = {number: array[:_MOST_SAMPLES] for number, array in inputs.items()}
-        self._exact = self._results(self._graph, self._known)
+        self._exact = self._relevant_outputs(self._graph, self._known)
         self._dropped = last_uses(self._graph)
         self._lost = 0.0
 
@@ -51,8 +51,8 @@ class Losses:
         for number in self._dropped[step.at]:
             self._known.pop(number, None)
         shares = [
-            _share(exact, rounded)
-            for exact, rounded in zip(self._exact, self._results(rest, known), strict=True)
+            _unchanged_share(exact, rounded)
+            for exact, rounded in zip(self._exact, self._relevant_outputs(rest, known), strict=True)
             if exact.ndim > 1 and exact.shape[-1] > 1
         ]
         if not shares:
@@ -60,13 +60,13 @@ class Losses:
         before, self._lost = self._lost, 100 * (1 - float(np.mean(shares)))
         return self._lost - before
 
-    def _results(self, graph: Graph, values: Mapping[int, Array]) -> list[Array]:
+    def _relevant_outputs(self, graph: Graph, values: Mapping[int, Array]) -> list[Array]:
         """Return the outputs of a graph, with values that do not matter replaced."""
         results = zip(graph.outputs, outputs_of(graph, values), strict=True)
         return [clamp_to_relevant(self._whole, number, {number: each}) for number, each in results]
 
 
-def _share(exact: Array, rounded: Array) -> float:
+def _unchanged_share(exact: Array, rounded: Array) -> float:
     """Return the expected share of rows whose largest element stays the same after rounding."""
     rows = [each.reshape(-1, each.shape[-1]) for each in (exact, rounded)]
     return expected_share(rows[0], rows[1], rows[0].argmax(axis=1))

@@ -128,7 +128,7 @@ def closeness(
     *,
     calibrated: bool = False,
 ) -> Closeness:
-    """Return the comparison of an output.
+    """Return the comparison of an output's float and quantised values: SQNR, agreement, accuracy.
 
     Parameters
     ----------
@@ -149,14 +149,14 @@ def closeness(
         samples=samples,
         calibrated=calibrated,
         sqnr_db=noise,
-        agreement=_share(same),
-        accuracy_float=None if right is None else _share(right[0]),
-        accuracy=None if right is None else _share(right[1]),
+        agreement=_share_of_hits(same),
+        accuracy_float=None if right is None else _share_of_hits(right[0]),
+        accuracy=None if right is None else _share_of_hits(right[1]),
         mcnemar=None if right is None else mcnemar(*right),
     )
 
 
-def _share(hits: Array) -> Share:
+def _share_of_hits(hits: Array) -> Share:
     """Return the share of hits with its 95 % confidence interval."""
     low, high = wilson(int(hits.sum()), len(hits))
     return Share(value=float(hits.mean()), low=low, high=high)

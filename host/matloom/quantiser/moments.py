@@ -71,7 +71,7 @@ def as_weights(node: Node, channels: Array, shape: tuple[int, ...]) -> Array:
     return channels.reshape(shape)
 
 
-def _rows(node: Node, weights: Array, image: Array) -> Array:
+def _input_rows(node: Node, weights: Array, image: Array) -> Array:
     """Return the rows of inputs of one sample: (1 or channels, positions, depth)."""
     if node.op is Op.FULLY_CONNECTED:
         return image.reshape(1, -1, weights.shape[1])
@@ -87,7 +87,7 @@ def _rows(node: Node, weights: Array, image: Array) -> Array:
     return np.moveaxis(positions, 2, 0)
 
 
-def _pairs(
+def _row_pairs(
     node: Node, weights: Array, exact: Array, rounded: Array, random: np.random.Generator
 ) -> Iterator[tuple[Array, Array]]:
     """Yield the rows of exact and of rounded inputs of each sample, float64.
@@ -95,7 +95,7 @@ def _pairs(
     If there are too many positions, the same random ones are taken from both.
     """
     for before, after in zip(exact, rounded, strict=True):
-        rows = [_rows(node, weights, image) for image in (before, after)]
+        rows = [_input_rows(node, weights, image) for image in (before, after)]
         most = max(1, _MOST_ROWS // len(exact))
         if rows[0].shape[1] > most:
             chosen = random.choice(rows[0].shape[1], most, replace=False)
@@ -124,15 +124,15 @@ def layer_moments(
         return None
     kernel = as_channels(node, weights).astype(np.float64)
     halves: list[_Sums] = [(0,), (0,)]
-    for sample, pair in enumerate(_pairs(node, weights, *inputs, random)):
-        halves[sample % 2] = _add(halves[sample % 2], _sums(kernel, *pair))
-    whole = _moments(_add(*halves), bias)
+    for sample, pair in enumerate(_row_pairs(node, weights, *inputs, random)):
+        halves[sample % 2] = _add_sums(halves[sample % 2], _row_sums(kernel, *pair))
+    whole = _moments_from_sums(_add_sums(*halves), bias)
     if len(inputs[0]) == 1 or kernel.shape[1] > _MOST_HALVED:
         return whole
-    return replace(whole, halves=tuple(_moments(half, bias) for half in halves))
+    return replace(whole, halves=tuple(_moments_from_sums(half, bias) for half in halves))
 
 
-def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
+def _row_sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
     """Return sums over rows (1 or channels, positions, depth), from which moments are computed."""
     # (1 or channels, positions, channels or 1)
     wanted = exact @ _group_weights(kernel, len(exact))
@@ -148,12 +148,12 @@ def _sums(kernel: _Numbers, exact: _Numbers, rounded: _Numbers) -> _Sums:
     )
 
 
-def _add(first: _Sums, second: _Sums) -> _Sums:
+def _add_sums(first: _Sums, second: _Sums) -> _Sums:
     """Return the sums over both sets of rows; one set may be empty, ``(0,)``."""
     return tuple(sum(pair) for pair in zip_longest(first, second, fillvalue=0))
 
 
-def _moments(sums: _Sums, bias: Array) -> Moments:
+def _moments_from_sums(sums: _Sums, bias: Array) -> Moments:
     """Return the moments for sums over rows, and the bias of the layer."""
     count, squares, rows, cross, expected, given = sums
     mean = rows / count

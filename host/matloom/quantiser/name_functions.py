@@ -22,7 +22,7 @@ def name_functions(graph: Graph) -> Graph:
     """
     nodes = []
     for node in graph.nodes:
-        name = _function(graph, node)
+        name = _known_function(graph, node)
         if name is not None:
             attributes = Function(function=name)
             node = replace(node, op=Op.FUNCTION, inputs=node.inputs[:1], attributes=attributes)
@@ -30,7 +30,7 @@ def name_functions(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes))
 
 
-def _function(graph: Graph, node: Node) -> str | None:
+def _known_function(graph: Graph, node: Node) -> str | None:
     """Return the name in `FUNCTIONS` of the function that a node computes; None for other nodes."""
     # The last input is the model file.
     if node.op is not Op.REFERENCE or len(node.inputs[:-1]) != 1 or len(node.outputs) != 1:

@@ -19,25 +19,25 @@ def page_of(report: QuantisationReport) -> Page:
             name="outputs",
             title="Outputs",
             lead="The quantised network compared with the float network it was made from.",
-            content=join(*(_output(output) for output in report.outputs)),
+            content=join(*(_output_figures(output) for output in report.outputs)),
         ),
         PageSection(
             name="layers",
             title="Layers",
             lead="Errors of all operators up to each one, over the calibration samples. "
             "Layers that are much noisier than the others are marked.",
-            content=_layers(report),
+            content=_layers_table(report),
         ),
         *_losses_section(report),
         *_levels_section(report),
         *_search_section(report),
         *_compression_section(report),
-        PageSection(name="choices", title="Choices", content=_choices(report)),
+        PageSection(name="choices", title="Choices", content=_options_table(report)),
     ]
     return Page(title=f"{report.network}, quantised", sections=tuple(sections))
 
 
-def _output(output: Closeness) -> Markup:
+def _output_figures(output: Closeness) -> Markup:
     """Return the figures of one output: samples, agreement, accuracy, SQNR."""
     items = [("samples", f"{output.samples:,}", "calibrated on" if output.calibrated else "unseen")]
     for label, share in (
@@ -46,7 +46,7 @@ def _output(output: Closeness) -> Markup:
         ("accuracy of floats", output.accuracy_float),
     ):
         if share is not None:
-            items.append((label, f"{100 * share.value:.2f} %", _interval(share)))
+            items.append((label, f"{100 * share.value:.2f} %", _interval_text(share)))
     if output.sqnr_db is not None:
         items.append(("SQNR", f"{output.sqnr_db:.1f} dB", ""))
     if output.mcnemar is not None:
@@ -54,12 +54,12 @@ def _output(output: Closeness) -> Markup:
     return join(tag("h3", output.output), figures(items))
 
 
-def _interval(share: Share) -> str:
+def _interval_text(share: Share) -> str:
     """Return a confidence interval in percent, as text."""
     return f"95 %: {100 * share.low:.1f} to {100 * share.high:.1f}"
 
 
-def _layers(report: QuantisationReport) -> Markup:
+def _layers_table(report: QuantisationReport) -> Markup:
     """Return the table of layers."""
     columns = (
         "layer",
@@ -121,8 +121,8 @@ def _levels_section(report: QuantisationReport) -> list[PageSection]:
             level.name,
             f"{level.cycles:,}",
             f"{len(level.layers)}",
-            _share(output.agreement),
-            _share(output.accuracy),
+            _share_text(output.agreement),
+            _share_text(output.accuracy),
         )
         for level in report.levels_up_to_requested
         for output in level.outputs
@@ -136,7 +136,7 @@ def _levels_section(report: QuantisationReport) -> list[PageSection]:
     return [section]
 
 
-def _share(share: Share | None) -> str:
+def _share_text(share: Share | None) -> str:
     """Return a share and its confidence interval in percent as text; empty without one."""
     if share is None:
         return ""
@@ -204,7 +204,7 @@ def _compression_section(report: QuantisationReport) -> list[PageSection]:
     return [section]
 
 
-def _choices(report: QuantisationReport) -> Markup:
+def _options_table(report: QuantisationReport) -> Markup:
     """Return the table of options, and of the sizes that they led to."""
     rows = [(name.replace("_", " "), str(value)) for name, value in asdict(report.options).items()]
     rows += [

@@ -48,7 +48,7 @@ def prepare(graph: Graph) -> Graph:
         The network has no layers, is quantised already, or has a constant that is not finite.
     """
     graph = limit_masks(slice_gathers(graph))
-    _check(graph)
+    _require_quantisable(graph)
     passes = (
         *(name_functions, widen_weights, fold_constants, add_negatives),
         # Parts of a layer take over the factor of one part.
@@ -61,7 +61,7 @@ def prepare(graph: Graph) -> Graph:
     return graph
 
 
-def _check(graph: Graph) -> None:
+def _require_quantisable(graph: Graph) -> None:
     """Raise `UserError` unless a network has layers of finite floats to quantise."""
     weighted = [node for node in graph.nodes if OPERATORS[node.op].weight_axis is not None]
     types = {graph.tensors[node.inputs[0]].dtype for node in weighted}

@@ -116,7 +116,7 @@ def quantise(
         The network has integer operators or no layers, the samples do not fit it or are not
         finite, or an option is wrong.
     """
-    options, engine = _options(choices), config or _ENGINE
+    options, engine = _options_of(choices), config or _ENGINE
     goal = _goal(target, engine)
     source = model if isinstance(model, Graph) else frontend.load_floats(model)
     opened, data = without_state(source, data)
@@ -180,7 +180,7 @@ def _float_bytes(graph: Graph) -> int:
     return len(_tflite_file(replace(graph, nodes=tuple(nodes))))
 
 
-def _options(choices: Mapping[str, Any]) -> Options:
+def _options_of(choices: Mapping[str, Any]) -> Options:
     """Return options by name, or raise `UserError` for an unknown name."""
     known = Options.__dataclass_fields__
     for name in choices:

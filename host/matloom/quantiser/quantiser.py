@@ -148,9 +148,9 @@ class Quantiser:
                 outputs=self.outputs(made),
             )
 
-    def _labels_of(self, places: Array) -> npt.NDArray[np.int64] | None:
-        """Return the labels of the samples at some places; None without labels."""
-        return None if self._labels is None else self._labels[places].astype(np.int64)
+    def _labels_of(self, positions: Array) -> npt.NDArray[np.int64] | None:
+        """Return the labels of the samples at some positions; None without labels."""
+        return None if self._labels is None else self._labels[positions].astype(np.int64)
 
 
 def four_bit_layers(point: MixedPoint) -> dict[str, str]:

@@ -40,23 +40,23 @@ def _percentile(histogram: Histogram, _levels: int) -> Range:
     return histogram.low + width * first, histogram.low + width * (last + 1)
 
 
-def _squared_error(histogram: Histogram, ends: Range, levels: int) -> float:
+def _squared_error(histogram: Histogram, limits: Range, levels: int) -> float:
     """Return the mean squared error of rounding inside a range and of saturation beyond it."""
-    middles, step = histogram.middles, (ends[1] - ends[0]) / (levels - 1)
-    beyond = middles - np.clip(middles, *ends)
+    middles, step = histogram.middles, (limits[1] - limits[0]) / (levels - 1)
+    beyond = middles - np.clip(middles, *limits)
     # Values are spread evenly over a step; those below half a step become zero.
     inside = np.where(beyond == 0, np.minimum(step**2 / 12, middles**2), 0.0)
     return float((histogram.counts * (beyond**2 + inside)).sum() / histogram.counts.sum())
 
 
-def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
+def _divergence(histogram: Histogram, limits: Range, levels: int) -> float:
     """Return the Kullback-Leibler divergence of the quantised distribution from the original.
 
     As in TensorRT's calibration (Migacz, 8-bit Inference with TensorRT, 2017), but for ranges with
     two free ends: saturated values count in the outermost intervals of the reference only.
     """
     middles, counts = histogram.middles, histogram.counts
-    inside = (middles >= ends[0]) & (middles <= ends[1])
+    inside = (middles >= limits[0]) & (middles <= limits[1])
     if not inside.any():
         return float("inf")
     kept = counts[inside]
@@ -65,8 +65,8 @@ def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
     last = first + len(kept)
     reference[0] += counts[:first].sum()
     reference[-1] += counts[last:].sum()
-    step = (ends[1] - ends[0]) / (levels - 1)
-    level = np.rint((middles[inside] - ends[0]) / step).astype(np.int64)
+    step = (limits[1] - limits[0]) / (levels - 1)
+    level = np.rint((middles[inside] - limits[0]) / step).astype(np.int64)
     filled = kept > 0
     totals = np.bincount(level, kept, levels + 1)
     places = np.bincount(level, filled, levels + 1)

@@ -159,10 +159,10 @@ class QuantisationReport:
         """Return lines of text on searches, losses, levels, outputs and sizes."""
         lines = [] if self.compression is None else self.compression.lines()
         lines += [] if self.search is None else _search_lines(self.search)
-        lines += _losses(self.layers) + [
-            line for level in self.levels_up_to_requested for line in _level(level)
+        lines += _loss_lines(self.layers) + [
+            line for level in self.levels_up_to_requested for line in _level_lines(level)
         ]
-        lines += [line for output in self.outputs for line in _sentences(output)]
+        lines += [line for output in self.outputs for line in _output_lines(output)]
         ratio = self.bytes_after / self.bytes_before
         lines.append(f"{self.bytes_after:,} bytes, {ratio:.0%} of the float file")
         if self.cycles is not None:
@@ -190,7 +190,7 @@ def _search_lines(search: Search) -> list[str]:
     return lines
 
 
-def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
+def _loss_lines(layers: tuple[LayerQuality, ...]) -> list[str]:
     """Return lines on the layers that cause the most loss; none if losses were not requested."""
     known = [(layer.lost, layer) for layer in layers if layer.lost is not None]
     if not known:
@@ -203,35 +203,35 @@ def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
     ]
 
 
-def _level(level: Level) -> list[str]:
+def _level_lines(level: Level) -> list[str]:
     """Return lines on the cycles and the accuracy of a level."""
     count = count_text(len(level.layers), "layer")
     lines = [f"level {level.name}: {level.cycles:,} cycles predicted, {count} with 4-bit weights"]
     for output in level.outputs:
         if output.agreement is not None:
-            lines.append(f"  agreement {_percent(output.agreement)}")
+            lines.append(f"  agreement {_percent_text(output.agreement)}")
         if output.accuracy is not None:
-            lines.append(f"  accuracy {_percent(output.accuracy)}")
+            lines.append(f"  accuracy {_percent_text(output.accuracy)}")
     return lines
 
 
-def _sentences(output: Closeness) -> list[str]:
+def _output_lines(output: Closeness) -> list[str]:
     """Return the lines about one output: its samples, agreement, SQNR and accuracy."""
     of = "the calibration samples" if output.calibrated else "samples it was not calibrated on"
     lines = [f"output {output.output!r}, on {count_text(output.samples, 'sample')}: {of}"]
     if output.agreement is not None:
-        lines.append(f"  agrees with the float network on {_percent(output.agreement)}")
+        lines.append(f"  agrees with the float network on {_percent_text(output.agreement)}")
     if output.sqnr_db is not None:
         lines.append(f"  SQNR {output.sqnr_db:.1f} dB")
     if output.accuracy is not None and output.accuracy_float is not None:
         lines.append(
-            f"  accuracy {_percent(output.accuracy)}, of the float network "
-            f"{_percent(output.accuracy_float)} (McNemar p = {output.mcnemar:.2f})"
+            f"  accuracy {_percent_text(output.accuracy)}, of the float network "
+            f"{_percent_text(output.accuracy_float)} (McNemar p = {output.mcnemar:.2f})"
         )
     return lines
 
 
-def _percent(share: Share) -> str:
+def _percent_text(share: Share) -> str:
     """Return a share and its confidence interval in percent, as text."""
     low, high = 100 * share.low, 100 * share.high
     return f"{100 * share.value:.2f} % ({low:.1f} to {high:.1f})"

@@ -29,7 +29,7 @@ _Numbers = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class FormChange:
-    """Change of a layer to another form.
+    """Change of a layer to another form: fewer input channels, or two smaller layers.
 
     Members
     -------
@@ -75,14 +75,14 @@ class _Rewriter:
             self._exact.update(run_on_samples(self._source, node, self._exact))
             ranks = {each.form: each.rank for each in self._changes if each.number in node.outputs}
             if ranks:
-                self._change(node, ranks)
+                self._add_changed_layer(node, ranks)
             else:
-                self._add(node)
+                self._append_and_run(node)
             for number in dropped[at]:
                 self._exact.pop(number, None)
                 self._known.pop(number, None)
 
-    def _add(self, node: Node) -> None:
+    def _append_and_run(self, node: Node) -> None:
         """Append a node and compute its outputs for the samples."""
         self.nodes[node.outputs[0]] = node
         graph = replace(self._source, tensors=self.tensors, nodes=())
@@ -94,8 +94,8 @@ class _Rewriter:
         self.tensors[number] = Tensor.constant(name, data)
         return number
 
-    def _change(self, node: Node, ranks: dict[str, int]) -> None:
-        """Append a layer in its new form; `ranks` has the rank of each form of factors."""
+    def _add_changed_layer(self, node: Node, ranks: dict[str, int]) -> None:
+        """Append a layer in its new forms; `ranks` maps each form to its number of channels."""
         source = self._source.tensors[node.inputs[1]].data
         assert source is not None
         channels = as_channels(node, source).astype(np.float64)
@@ -135,7 +135,7 @@ class _Rewriter:
             ]
             inputs = (data, *constants)
             made = replace(node, inputs=inputs, outputs=(output,), attributes=part.attributes)
-            self._add(made)
+            self._append_and_run(made)
             data = output
 
     def _add_intermediate(self, name: str, node: Node, data: int, part: LayerPart) -> int:
@@ -174,7 +174,7 @@ class _Rewriter:
 def compress_network(
     graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
 ) -> Graph:
-    """Return a float network with layers in other forms, fitted to samples.
+    """Return a float network with layers in other, smaller forms, fitted to samples.
 
     Parameters
     ----------

@@ -62,14 +62,14 @@ def _uncorrelated_weight(moments: Moments) -> float:
     return prior / (prior + moments.rows)
 
 
-def _multiply(errors: _Numbers, form: _Numbers) -> _Numbers:
+def _multiply_by_form(errors: _Numbers, form: _Numbers) -> _Numbers:
     """Return ``errors @ form`` for each channel."""
     if len(form) == 1:
         return np.asarray(errors @ form[0])
     return np.asarray(np.einsum("ck,ckl->cl", errors, form))
 
 
-def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) -> _Numbers:
+def _best_scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) -> _Numbers:
     """Return the scale of each channel at which rounding to nearest changes the outputs least.
 
     Scales are float32 numbers, all equal unless `per_channel`.
@@ -85,7 +85,7 @@ def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) 
     for share in shares:
         scales = (peaks * share / most)[:, np.newaxis]
         errors = np.clip(np.rint(weights / scales), -most, most) * scales - weights
-        costs.append((_multiply(errors, form) * errors).sum(axis=1))
+        costs.append((_multiply_by_form(errors, form) * errors).sum(axis=1))
     if per_channel:
         best = np.argmin(costs, axis=0)
     else:
@@ -101,7 +101,7 @@ def _round_by_descent(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
     most = 2 ** (bits - 1) - 1
     low, high = (np.clip(edge(exact), -most, most) for edge in (np.floor, np.ceil))
     integers = np.clip(np.rint(exact), -most, most)
-    slope = _multiply(integers - exact, form)
+    slope = _multiply_by_form(integers - exact, form)
     for _round in range(_DESCENT_PASSES):
         changed = 0.0
         for at in range(exact.shape[1]):
@@ -139,7 +139,7 @@ def round_weights(
     form = quadratic_form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:
         weights = fit_weights(weights, form, moments)
-    scales = _scales(weights, form, bits, per_channel=per_channel)
+    scales = _best_scales(weights, form, bits, per_channel=per_channel)
     exact = weights / scales[:, np.newaxis]
     if adaptive:
         return Rounded(integers=_round_by_descent(exact, form, bits), scales=scales)
@@ -160,18 +160,18 @@ def fit_weights(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers
     for known, other in (moments.halves, moments.halves[::-1]) if moments.halves else ():
         step = _weight_correction(quadratic_form(known, weights.shape[1]), known)
         gain += float((step * other.missing).sum())
-        power += float((_multiply(step, other.covariance) * step).sum())
+        power += float((_multiply_by_form(step, other.covariance) * step).sum())
     share = min(max(gain / power, 0.0), 1.0) if power > 0 else 0.0
     return weights + share * _weight_correction(form, moments) if share else weights
 
 
 def _weight_correction(form: _Numbers, moments: Moments) -> _Numbers:
     """Return the change of the weights that fits them to the quantised inputs."""
-    return _solve(form, moments.missing * (1 - _uncorrelated_weight(moments)))
+    return _solve_by_channel(form, moments.missing * (1 - _uncorrelated_weight(moments)))
 
 
-def _solve(form: _Numbers, right: _Numbers) -> _Numbers:
+def _solve_by_channel(form: _Numbers, right_side: _Numbers) -> _Numbers:
     """Return the solution of ``x @ form = right`` for each channel."""
     if len(form) == 1:
-        return np.asarray(np.linalg.solve(form[0], right.T).T, np.float64)
-    return np.asarray(np.linalg.solve(form, right[:, :, np.newaxis])[:, :, 0], np.float64)
+        return np.asarray(np.linalg.solve(form[0], right_side.T).T, np.float64)
+    return np.asarray(np.linalg.solve(form, right_side[:, :, np.newaxis])[:, :, 0], np.float64)

@@ -105,7 +105,7 @@ def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) 
     """
     if goal.kind == "points":
         judge.require_classes("search for cycles=NUMBER instead")
-    sensitivities = tuple(sorted(_sensitivities(graph, trials), key=_price))
+    sensitivities = tuple(sorted(_sensitivities(graph, trials), key=_noise_per_cycle))
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
     for count in _layer_counts(len(useful)):
@@ -141,8 +141,8 @@ def _sensitivities(graph: Graph, trials: Trials) -> Iterator[Sensitivity]:
         yield Sensitivity(name=name, noise=max(after.noise - before.noise, 0.0), cycles=saved)
 
 
-def _price(layer: Sensitivity) -> tuple[float, str]:
-    """Return a layer's noise for each cycle it saves, and its name to order equals."""
+def _noise_per_cycle(layer: Sensitivity) -> tuple[float, str]:
+    """Return a key to sort by: a layer's noise for each cycle it saves, then its name."""
     return (layer.noise / layer.cycles if layer.cycles > 0 else float("inf")), layer.name
 
 

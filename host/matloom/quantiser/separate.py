@@ -50,8 +50,8 @@ def _with_pad(tensors: dict[int, Tensor], node: Node, padding: Padding) -> list[
     before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
     image = tensors[node.inputs[0]]
     sizes = zip(before, image.shape, after, strict=True)
-    number = _add(tensors, image, "padded", tuple(map(sum, sizes)))
-    value = _smallest(image) if node.op is Op.MAX_POOL_2D else None
+    number = _add_tensor_like(tensors, image, "padded", tuple(map(sum, sizes)))
+    value = _smallest_number(image) if node.op is Op.MAX_POOL_2D else None
     edges = Pad(before=before, after=after, value=value)
     op = Op.PAD if value is None else Op.PADV2
     attributes = node.attributes
@@ -75,7 +75,7 @@ def _with_slice(tensors: dict[int, Tensor], node: Node, padding: Padding | None)
     activation, nodes = attributes.activation, list[Node]()
     attributes = replace(attributes, activation=Activation.NONE)
     if activation is not Activation.NONE and not _implies(activation, made):
-        number = _add(tensors, made, "before activation", made.shape)
+        number = _add_tensor_like(tensors, made, "before activation", made.shape)
         nodes.append(
             Node(op=Op(activation), inputs=(number,), outputs=node.outputs, index=node.index)
         )
@@ -83,7 +83,7 @@ def _with_slice(tensors: dict[int, Tensor], node: Node, padding: Padding | None)
     if padding is not None:
         images, height, width, channels = made.shape
         whole = height + padding.top + padding.bottom, width + padding.left + padding.right
-        number = _add(tensors, made, "whole", (images, *whole, channels))
+        number = _add_tensor_like(tensors, made, "whole", (images, *whole, channels))
         part = Slice(begin=(0, padding.top, padding.left, 0), size=made.shape, step=(1,) * 4)
         nodes.insert(0, replace(node, op=Op.STRIDED_SLICE, inputs=(number,), attributes=part))
         attributes = replace(attributes, padding=NO_PADDING, size=whole)
@@ -99,7 +99,9 @@ def _implies(activation: Activation, output: Tensor) -> bool:
     return activation_range(activation, output) == (limits.min, limits.max)
 
 
-def _add(tensors: dict[int, Tensor], like: Tensor, suffix: str, shape: tuple[int, ...]) -> int:
+def _add_tensor_like(
+    tensors: dict[int, Tensor], like: Tensor, suffix: str, shape: tuple[int, ...]
+) -> int:
     """Add a tensor like another one, with a suffix of its name and a shape; return its number."""
     number = max(tensors) + 1
     tensors[number] = replace(like, name=f"{like.name}:{suffix}", shape=shape, data=None)
@@ -133,6 +135,6 @@ def _explicit_padding(graph: Graph, node: Node) -> Padding | None:
     return attributes.padding
 
 
-def _smallest(tensor: Tensor) -> float | int:
+def _smallest_number(tensor: Tensor) -> float | int:
     """Return the smallest integer of a tensor's type, or for floats a number below all in use."""
     return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

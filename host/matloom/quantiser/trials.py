@@ -51,11 +51,11 @@ class Trials:
         """
         name = repr((samples, layers))
         found = self._journal.get_or_run(
-            name, lambda: asdict(self._measure(layers, samples or None))
+            name, lambda: asdict(self._measure_mixture(layers, samples or None))
         )
         return MixedPoint(**found, layers=layers)
 
-    def _measure(self, layers: tuple[str, ...], samples: int | None) -> Judgement:
+    def _measure_mixture(self, layers: tuple[str, ...], samples: int | None) -> Judgement:
         """Quantise with some layers in the narrow mode, and judge the result."""
         narrowed = dict.fromkeys(layers, NARROW_MODE)
         given = {at: array[:samples] for at, array in self._split.calibration.items()}

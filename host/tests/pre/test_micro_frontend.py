@@ -39,10 +39,10 @@ def sounds():
 @pytest.fixture
 def same_logarithm(monkeypatch):
     """Use the C library's log1pf, as the compiled front end does."""
-    micro_frontend._bands.cache_clear()
+    micro_frontend._mel_bands.cache_clear()
     monkeypatch.setattr(micro_frontend, "_log1p", np.log1p)
     yield
-    micro_frontend._bands.cache_clear()
+    micro_frontend._mel_bands.cache_clear()
 
 
 @pytest.mark.parametrize(("name", "samples"), list(sounds()), ids=[name for name, _ in sounds()])

@@ -92,7 +92,7 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
-    """Convert a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear.
+    """Convert a ReduceMean or ReduceSum between DequantizeLinear and QuantizeLinear, if possible.
 
     `index` is the index of QuantizeLinear. Returns how many sums can differ from ONNX Runtime's, or
     None if another operator precedes QuantizeLinear, if the reduced axes are not adjacent or are
@@ -153,12 +153,12 @@ def _convert(values: Values, model: Model, average: _Average, *, floating: bool)
         averages,
     )
     uncertain = _count_uncertain_sums(reach, float(scale), count) if floating else 0
-    (_add_means if average.axes else _add_sums)(values, data, average)
+    (_add_axis_averages if average.axes else _add_window_averages)(values, data, average)
     differing = max(uncertain, claim.differing)
     return Claim(unit="sums", reachable=claim.reachable, differing=differing)
 
 
-def _operands(
+def _window_sum_inputs(
     values: Values, number: int, data: Array, average: _Average, channels: int
 ) -> list[int]:
     """Return the inputs of a depthwise convolution that sums windows of bytes in each channel.
@@ -168,13 +168,13 @@ def _operands(
     name = average.output
     return [
         number,
-        _ones(values, (1, *average.window, channels), name),
+        _add_ones(values, (1, *average.window, channels), name),
         values.constant(np.zeros(channels, np.int32), f"{name} bias"),
         values.constant(np.repeat(data, channels, axis=1), f"{name} multipliers"),
     ]
 
 
-def _add_means(values: Values, data: Array, average: _Average) -> None:
+def _add_axis_averages(values: Values, data: Array, average: _Average) -> None:
     """Add a convolution that averages over `average.axes`, and register its output.
 
     If the axes are the last ones, they become the depth of a convolution with one output channel.
@@ -194,9 +194,9 @@ def _add_means(values: Values, data: Array, average: _Average) -> None:
     held = values.tensors[number].quantisation
     image = (1, outer, 1, count) if inner == 1 else (outer, count, 1, inner)
     rows = values.add_operator(Op.RESHAPE, [number], image, held, average.source)
-    inputs = _operands(values, rows, data, average, inner)
+    inputs = _window_sum_inputs(values, rows, data, average, inner)
     if inner == 1:
-        inputs[1] = _ones(values, (1, 1, 1, count), name)
+        inputs[1] = _add_ones(values, (1, 1, 1, count), name)
     sums = values.add_operator(kind, inputs, (*places, inner), signed, name, attributes)
     made = values.known[name].shape
     values.hold(
@@ -204,12 +204,12 @@ def _add_means(values: Values, data: Array, average: _Average) -> None:
     )
 
 
-def _add_sums(values: Values, data: Array, average: _Average) -> None:
+def _add_window_averages(values: Values, data: Array, average: _Average) -> None:
     """Add a depthwise convolution that averages over windows of an image; register its output."""
     name = average.output
     wanted, channels = values.known[name], values.known[average.source].shape[1]
     number = values.bytes_of(average.source, LAST, average.input_quantisation)
-    inputs = _operands(values, number, data, average, channels)
+    inputs = _window_sum_inputs(values, number, data, average, channels)
     attributes = DepthwiseConv2D(stride=average.strides)
     signed = as_int8(average.output_quantisation, wanted.dtype)
     if len(wanted.shape) == len(LAST):
@@ -278,22 +278,22 @@ def _spread_windows(elements: Array, average: _Average, shape: tuple[int, ...]) 
     return elements.T.reshape(*reduced, -1, *[1] * (after - 1))
 
 
-def _ones(values: Values, shape: tuple[int, ...], name: str) -> int:
+def _add_ones(values: Values, shape: tuple[int, ...], name: str) -> int:
     """Add a constant of int8 ones, of scale 1, as weights for sums; return its tensor number."""
     quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
     return values.constant(np.ones(shape, np.int8), f"{name} weights", quantisation)
 
 
-def _count_uncertain_sums(reach: tuple[int, int], scale: float, count: int) -> int:
+def _count_uncertain_sums(sum_range: tuple[int, int], scale: float, count: int) -> int:
     """Return the number of sums whose scaled value is so near a half that float32 may misround it.
 
-    `reach` is the smallest and the largest sum, both inclusive; `scale` is their factor. Float32
-    rounds each of the `count` elements, each addition, and both quotients once; this function
-    rounds the scale and its product.
+    `sum_range` is the smallest and the largest sum, both inclusive; `scale` is their factor.
+    Float32 rounds each of the `count` elements, each addition, and both quotients once; this
+    function rounds the scale and its product.
     """
-    largest = max(abs(reach[0]), abs(reach[1])) * scale
+    largest = max(abs(sum_range[0]), abs(sum_range[1])) * scale
     error = (count + 6) * _RELATIVE_ERROR * largest
-    quotients: Array = np.arange(reach[0], reach[1] + 1) * scale
+    quotients: Array = np.arange(sum_range[0], sum_range[1] + 1) * scale
     beyond = np.abs(quotients) > 256
     near = np.abs(quotients - np.floor(quotients) - 0.5) <= error
     return int((near & ~beyond).sum())

@@ -15,7 +15,7 @@ def is_layered_loop(node: Any) -> bool:
 
 
 def with_loop_shapes(model: Any) -> Any:
-    """Return a model that declares the shapes of values that its layered loops carry.
+    """Return a model that declares the shapes of values carried by loops with quantised layers.
 
     Shape inference leaves these shapes open, since an iteration may change a shape. Loops for which
     `body_of` returns None stay as they are.

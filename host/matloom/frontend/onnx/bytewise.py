@@ -40,7 +40,7 @@ ELEMENTWISE = frozenset(
 
 
 def convert_function(values: Values, model: Model, index: int) -> Claim | None:
-    """Replace all operators from a tensor of bytes to a QuantizeLinear by one function of a byte.
+    """Replace all operators from bytes to a QuantizeLinear by one function of a byte, if possible.
 
     `index` is the index of the QuantizeLinear in the model. Returns how many results can differ
     from ONNX Runtime's; None if the operators read several tensors, or none is element-wise.
@@ -105,23 +105,28 @@ def convert_move(values: Values, model: Model, index: int) -> bool:
 
 
 def _requantise(
-    values: Values, model: Model, ends: tuple[Any, Any], scales: tuple[Quantisation, Quantisation]
+    values: Values,
+    model: Model,
+    nodes: tuple[Any, Any],
+    quantisations: tuple[Quantisation, Quantisation],
 ) -> str:
-    """Add an operator that converts bytes from one quantisation to another.
+    """Convert bytes between the quantisations of two `nodes`; return the result's name.
 
-    `ends` are DequantizeLinear and QuantizeLinear, `scales` their quantisations. Returns the name
-    of the result, a value that the file does not have.
+    `nodes` are DequantizeLinear and QuantizeLinear, `quantisations` their quantisations. Returns
+    the name of the result, a value that the file does not have.
     """
     import onnx
 
-    before, after = ends
+    before, after = nodes
     source, made = before.input[0], after.output[0]
     name, direct = f"{source} for {made}", onnx.NodeProto()
     direct.CopyFrom(after)
     direct.input[0], direct.output[0] = before.output[0], name
     values.known[name] = FileValue(values.known[source].shape, values.known[made].dtype)
-    convert_chain(values, model, [before, direct], (source, scales[0]), (name, scales[1]))
-    values.declare(name, scales[1])
+    convert_chain(
+        values, model, [before, direct], (source, quantisations[0]), (name, quantisations[1])
+    )
+    values.declare(name, quantisations[1])
     return name
 
 

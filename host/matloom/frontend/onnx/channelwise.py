@@ -59,7 +59,7 @@ class _Function:
 
 @dataclass(frozen=True, kw_only=True)
 class _Lines:
-    """A linear function of a byte for each channel, as the engine computes it.
+    """A linear function of a byte for each channel, with the engine's multipliers and results.
 
     `weights` (int8, (channels,)) are powers of two, with the sign of the slope, or 0. `multipliers`
     (int32, (2, channels)) are multipliers and shifts. `results` (int64, (channels, 256)) are the
@@ -72,7 +72,7 @@ class _Lines:
 
 
 def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
-    """Convert a PRelu, Mul or Div with a constant for each channel, before a QuantizeLinear.
+    """Convert a PRelu, Mul or Div by a constant per channel, before a QuantizeLinear, if possible.
 
     `index` is the index of QuantizeLinear in the model. Returns how many results can differ from
     ONNX Runtime's; None if another operator precedes QuantizeLinear.
@@ -82,13 +82,13 @@ def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
     Unsupported
         The engine has no such function.
     """
-    function = _function(values, model, index)
+    function = _find_function(values, model, index)
     if function is None:
         return None
-    combine, op = _combination(function)
-    lines = [_fit(function, function.slopes)]
+    combine, op = _find_combination(function)
+    lines = [_fit_lines(function, function.slopes)]
     if op is not None:
-        lines.append(_fit(function, np.ones(len(function.slopes)), positive=True))
+        lines.append(_fit_lines(function, np.ones(len(function.slopes)), positive=True))
     _add_operators(values, function, lines, op)
     differing = (combine([each.results for each in lines]) != function.results).sum(axis=1)
     return Claim(
@@ -100,8 +100,8 @@ def convert_channels(values: Values, model: Model, index: int) -> Claim | None:
     )
 
 
-def _function(values: Values, model: Model, index: int) -> _Function | None:
-    """Return the PRelu, Mul or Div before a QuantizeLinear, with ONNX Runtime's results.
+def _find_function(values: Values, model: Model, index: int) -> _Function | None:
+    """Return the PRelu, Mul or Div before the QuantizeLinear at `index`; None if there is none.
 
     The result is None if another operator is there, or it has no constant for each channel.
     `index` is the index of QuantizeLinear in the model.
@@ -138,7 +138,7 @@ def _function(values: Values, model: Model, index: int) -> _Function | None:
         ends=(as_int8(ends[0], known[source].dtype), as_int8(ends[1], known[made].dtype)),
         order=_channels_last(values, source, axis),
         slopes=slopes,
-        results=_results(model, nodes, (source, made), values, axis),
+        results=_results_of_bytes(model, nodes, (source, made), values, axis),
     )
 
 
@@ -161,7 +161,7 @@ def _channels_last(values: Values, name: str, axis: int) -> Order:
     return held if held[-1] == axis else (*plain[:axis], *plain[axis + 1 :], axis)
 
 
-def _results(
+def _results_of_bytes(
     model: Model, nodes: list[Any], names: tuple[str, str], values: Values, axis: int
 ) -> Array:
     """Return ONNX Runtime's results for all bytes of all channels, as int64 (channels, 256).
@@ -181,8 +181,8 @@ def _results(
     return bytes_as_int8(rows).astype(np.int64)
 
 
-def _combination(function: _Function) -> tuple[Any, Op | None]:
-    """Return the operator that combines the two `_Lines` of a PRelu: its minimum or its maximum.
+def _find_combination(function: _Function) -> tuple[Any, Op | None]:
+    """Return the minimum or maximum of the two `_Lines` of a PRelu, in NumPy and as an operator.
 
     It is returned as a NumPy function and as an operator of the graph. The operator is None for
     functions that have only one `_Lines`.
@@ -201,7 +201,7 @@ def _combination(function: _Function) -> tuple[Any, Op | None]:
     raise Unsupported("has slopes below and above 1")
 
 
-def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Lines:
+def _fit_lines(function: _Function, slopes: Array, *, positive: bool = False) -> _Lines:
     """Return the linear functions with these slopes that agree best with ONNX Runtime's results.
 
     For a PRelu, only inputs of one sign matter: those not below zero if `positive`, otherwise those
@@ -224,7 +224,7 @@ def _fit(function: _Function, slopes: Array, *, positive: bool = False) -> _Line
             ideal = np.clip(np.rint(centred * scale), *limits).astype(np.int64)
             wanted = np.where((centred >= 0) == positive, wanted, ideal)
         weight, right = _weight_and_shift(scale)
-        multiplier = _multiplier(centred * weight, wanted, limits, right)
+        multiplier = _best_multiplier(centred * weight, wanted, limits, right)
         products = (centred * weight * multiplier >> (30 + right)) + 1 >> 1
         weights[channel], multipliers[:, channel] = weight, (multiplier, -right)
         results[channel] = np.clip(products, *limits) + zeros[1]
@@ -249,17 +249,19 @@ def _weight_and_shift(scale: float) -> tuple[int, int]:
     return int(np.sign(scale)) << max(exponent, 0), max(-exponent, 0)
 
 
-def _multiplier(sums: Array, wanted: Array, limits: tuple[int, int], right: int) -> int:
-    """Return the multiplier with which most of the scaled sums equal the wanted results.
+def _best_multiplier(
+    sums: Array, expected: Array, limits: tuple[int, int], right_shift: int
+) -> int:
+    """Return the multiplier with which most of the scaled sums equal the expected results.
 
     `limits` are the smallest and the largest result, to which results beyond them are clamped;
-    `right` is the right shift. Unlike in `steps.fit_multipliers`, results may fall as sums rise,
-    and sums may be more than 1 apart.
+    `right_shift` is the right shift. Unlike in `steps.fit_multipliers`, results may fall as sums
+    rise, and sums may be more than 1 apart.
     """
-    half, size = 1 << (30 + right), np.maximum(np.abs(sums), 1)
+    half, size = 1 << (30 + right_shift), np.maximum(np.abs(sums), 1)
     # The products that round to each result, half open; beyond the limits all do.
-    least = np.where(wanted > limits[0], (2 * wanted - 1) * half, -_ABOVE_ANY_PRODUCT)
-    most = np.where(wanted < limits[1], (2 * wanted + 1) * half - 1, _ABOVE_ANY_PRODUCT)
+    least = np.where(expected > limits[0], (2 * expected - 1) * half, -_ABOVE_ANY_PRODUCT)
+    most = np.where(expected < limits[1], (2 * expected + 1) * half - 1, _ABOVE_ANY_PRODUCT)
     low = np.where(sums < 0, -most, least)
     high = np.where(sums < 0, -least, most)
     first = np.clip(-(-low // size), _MIN_MULTIPLIER, _MAX_MULTIPLIER + 1)[sums != 0]

@@ -49,7 +49,7 @@ class _Choice:
 
 
 def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a QLinearWhere; return the claim that all results equal ONNX Runtime's.
+    """Convert a QLinearWhere; return its exactness: all results equal ONNX Runtime's.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
 
 
 def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
-    """Convert a Where between DequantizeLinear and QuantizeLinear.
+    """Convert a Where between DequantizeLinear and QuantizeLinear, if possible.
 
     `index` is the index of QuantizeLinear in the model. Returns the claim that all results equal
     ONNX Runtime's; None if there is no Where with a constant condition and one constant operand.
@@ -110,7 +110,7 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
 
 
 def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
-    """Convert a choice; return the claim that all results equal ONNX Runtime's."""
+    """Convert a choice; return its exactness: all results equal ONNX Runtime's."""
     source, made = values.known[choice.source], values.known[choice.output]
     if source.shape != made.shape:
         raise Unsupported("repeats the tensor that it chooses from")
@@ -119,15 +119,17 @@ def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
     ends = as_int8(choice.ends[0], source.dtype), as_int8(choice.ends[1], made.dtype)
     order = values.order_of(choice.source)
     number = values.bytes_of(choice.source, order, choice.ends[0])
-    number = add_function(values, number, ends, _table(values, model, choice), choice.output)
+    number = add_function(
+        values, number, ends, _chosen_results(values, model, choice), choice.output
+    )
     zeros = {choice.source: np.zeros(source.shape, source.dtype)}
     others = bytes_as_int8(run_alone(model.proto, choice.nodes, zeros, choice.output, made.dtype))
     parts = chosen.transpose(order), others.transpose(order)
-    values.hold(choice.output, order, _choose(values, number, parts, ends[1], choice.output))
+    values.hold(choice.output, order, _add_choice(values, number, parts, ends[1], choice.output))
     return Claim(unit="bytes", reachable=256, differing=0)
 
 
-def _table(values: Values, model: Model, choice: _Choice) -> Array:
+def _chosen_results(values: Values, model: Model, choice: _Choice) -> Array:
     """Return ONNX Runtime's results, int8 (256,), where the computed operand is chosen.
 
     They are in ascending order of the operand's byte.
@@ -152,18 +154,22 @@ def _table(values: Values, model: Model, choice: _Choice) -> Array:
     return bytes_as_int8(run_alone(model.proto, nodes, inputs, choice.output, dtype))
 
 
-def _choose(
-    values: Values, number: int, choice: tuple[Array, Array], scale: Quantisation, name: str
+def _add_choice(
+    values: Values,
+    number: int,
+    mask_and_constants: tuple[Array, Array],
+    scale: Quantisation,
+    name: str,
 ) -> int:
-    """Add operators that choose between the elements of tensor `number` and constants.
+    """Add operators that choose between tensor `number` and constants; return the result's number.
 
-    `choice` is the mask of elements that are taken from the tensor, and the constants for the
-    others; `scale` is the quantisation of tensor, constants and result. Returns the tensor number
-    of the result, which is called `name`.
+    `mask_and_constants` is the mask of elements that are taken from the tensor, and the constants
+    for the others; `scale` is the quantisation of tensor, constants and result. Returns the tensor
+    number of the result, which is called `name`.
     """
     zero = np.int8(scale.zero_point[0])
-    factors = np.ascontiguousarray(choice[0]).astype(np.int8)
-    addends = np.ascontiguousarray(np.where(choice[0], zero, choice[1]))
+    factors = np.ascontiguousarray(mask_and_constants[0]).astype(np.int8)
+    addends = np.ascontiguousarray(np.where(mask_and_constants[0], zero, mask_and_constants[1]))
     unit = Quantisation(scale=(1.0,), zero_point=(0,))
     for op, data, own in ((Op.MUL, factors, unit), (Op.ADD, addends, scale)):
         operands = [number, values.constant(data, f"{name} {op.name}", own)]

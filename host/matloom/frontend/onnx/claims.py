@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Number of a layer's results that can differ from ONNX Runtime's.
+    """Exactness of a layer: the number of results that can differ from ONNX Runtime's.
 
     Members
     -------

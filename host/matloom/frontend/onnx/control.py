@@ -154,7 +154,7 @@ class _Writer:
             """Return an attribute's integers, by default zeros."""
             return list(given[name].ints) if name in given else [0] * length
 
-        axes, iterations = self._slices(scanned, numbers("scan_input_axes", count))
+        axes, iterations = self._sliced_axes(scanned, numbers("scan_input_axes", count))
         if not 0 < iterations * len(body.node) <= _MAX_OPERATORS:
             raise _RefusedError
         stacked: list[list[str]] = [[] for _ in range(made)]
@@ -182,7 +182,7 @@ class _Writer:
         ]
         self._add_outputs(carried, list(zip(ordered, ends, strict=True)))
 
-    def _slices(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
+    def _sliced_axes(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
         """Return the axes along which Scan slices its inputs, none negative, and their length."""
         known = {each.name: each.type for each in (*self.graph.input, *self.graph.value_info)}
         found, sizes = [], set()

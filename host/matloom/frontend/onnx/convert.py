@@ -37,7 +37,7 @@ _SECOND, _FEWEST = 3, 8
 
 
 def _convert_layer(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a convolution or product, whether its second operand is constant or computed."""
+    """Convert a convolution or product of constants or computed values; return its exactness."""
     if len(node.input) < _FEWEST:
         raise Unsupported("lacks some of its inputs")
     held = node.op_type == "QLinearConv" or node.input[_SECOND] in model.constants
@@ -201,15 +201,12 @@ class Conversion:
             self.claims[made[-1].index] = claim
 
     def _is_rejected(self, claim: Claim) -> bool:
-        """Return whether more results than allowed can differ from ONNX Runtime's.
-
-        If results must be exact, no difference is allowed.
-        """
+        """Return whether too many results can differ from ONNX Runtime's; none may if `exact`."""
         often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
         return often or (self.exact and not claim.is_proven)
 
     def _leads_to_engine(self, name: str) -> bool:
-        """Return whether an integer operator reads a value, directly or through moves."""
+        """Return whether an operator on the engine reads a value, directly or through moves."""
         readers = self._readers.get(name, [])
         return any(
             reader.op_type in _INTEGERS

@@ -29,20 +29,20 @@ def read_onnx_declaration(file: ModelFile) -> Declaration:
     graph_inputs = inputs_of(model.graph)
     ends = (*graph_inputs, *model.graph.output)
     named = {dim.dim_param for value in ends for dim in value.type.tensor_type.shape.dim}
-    inputs = tuple(_tensor(value, at, named) for at, value in enumerate(graph_inputs))
+    inputs = tuple(_declared_tensor(value, at, named) for at, value in enumerate(graph_inputs))
     outputs = tuple(
-        _tensor(inferred_outputs.get(value.name, value), at, named)
+        _declared_tensor(inferred_outputs.get(value.name, value), at, named)
         for at, value in enumerate(model.graph.output, start=len(graph_inputs))
     )
     return Declaration(
-        inputs=inputs, outputs=outputs, tensors=(*inputs, *outputs), info=_info(model)
+        inputs=inputs, outputs=outputs, tensors=(*inputs, *outputs), info=_model_info(model)
     )
 
 
-def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
-    """Return the declaration of a value.
+def _declared_tensor(value: Any, number: int, dim_names: Set[str]) -> DeclaredTensor:
+    """Return the declaration of an input or output, an ONNX ValueInfoProto.
 
-    `named` holds the dimension names of the file; a name that shape inference invented becomes
+    `dim_names` holds the dimension names of the file; a name that shape inference invented becomes
     None.
     """
     tensor = value.type.tensor_type
@@ -50,20 +50,20 @@ def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
         name=value.name,
         key=value.name,
         number=number,
-        shape=tuple(_size(dim, named) for dim in tensor.shape.dim),
+        shape=tuple(_size(dim, dim_names) for dim in tensor.shape.dim),
         dtype=DTYPES.get(tensor.elem_type, "object"),
     )
 
 
-def _size(dim: Any, named: Set[str]) -> int | str | None:
-    """Return the size of a dimension, its name if that is in `named`, or None if unknown."""
+def _size(dim: Any, dim_names: Set[str]) -> int | str | None:
+    """Return the size of a dimension, its name if that is in `dim_names`, or None if unknown."""
     if dim.HasField("dim_value"):
         # Exporters write -1 for a dimension without a size.
         return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return str(dim.dim_param) if dim.dim_param and dim.dim_param in named else None
+    return str(dim.dim_param) if dim.dim_param and dim.dim_param in dim_names else None
 
 
-def _info(model: Any) -> ModelInfo:
+def _model_info(model: Any) -> ModelInfo:
     """Return the descriptive fields of an ONNX model, such as its producer."""
     return ModelInfo(
         producer=model.producer_name,

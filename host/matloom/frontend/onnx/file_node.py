@@ -62,14 +62,14 @@ class FileNode:
         return self.inputs[index] if index < len(self.inputs) else ""
 
     def sizes(self, shape: tuple[int, ...]) -> Array:
-        """Return the output of a Shape whose input has this shape."""
+        """Return the sizes that a Shape of a value of this shape returns (or some of them)."""
         chosen = shape[self.options.get("start", 0) : self.options.get("end")]
         return np.array(chosen, np.int64)
 
     def parameter(
         self, name: str, index: int, constant: Callable[[str], Array], default: object = None
     ) -> object:
-        """Return a parameter of the operator.
+        """Return a parameter of the operator, from an attribute or a constant input.
 
         Older files state it as the attribute `name`, newer ones as the constant input `index`.
 

@@ -48,9 +48,9 @@ def run_alone(
     """
     import onnx
 
-    def value(name: str, kind: str, shape: tuple[int, ...] | None) -> Any:
-        """Return the declaration of an input or output of the model."""
-        number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    def value(name: str, dtype: str, shape: tuple[int, ...] | None) -> Any:
+        """Return the declaration of an input or output of the model that ONNX Runtime runs."""
+        number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return onnx.helper.make_tensor_value_info(name, number, shape)
 
     alone = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)

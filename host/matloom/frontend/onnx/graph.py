@@ -60,7 +60,7 @@ class GraphReader:
         return graph
 
     def rounding_differences(self) -> list[Claim]:
-        """Return counts of results that can differ from ONNX Runtime's, for each engine operator.
+        """Return, for each operator on the engine, how many results can differ from ONNX Runtime's.
 
         The list is empty if there are no such operators.
         """
@@ -117,11 +117,11 @@ class GraphReader:
         return self._without_unused(entering, outputs, conversion, nodes)
 
     def _without_unused(
-        self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
+        self, inputs: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
         """Return the graph of `nodes`, without tensors that no node reads or makes.
 
-        `entering` are the tensor numbers of the network's inputs.
+        `inputs` are the tensor numbers of the network's inputs.
 
         Raises
         ------
@@ -131,14 +131,14 @@ class GraphReader:
         values = conversion.values
         made = {number for node in nodes for number in node.outputs}
         needed = {*outputs, *(number for node in nodes for number in node.inputs)}
-        for number in {*needed, *entering}:
+        for number in {*needed, *inputs}:
             if number not in values.tensors:
                 raise Unsupported("has a tensor between its parts of a type that NumPy lacks")
         return Graph(
             name=self.name,
-            inputs=tuple(entering),
+            inputs=tuple(inputs),
             outputs=tuple(outputs),
-            tensors={n: values.tensors[n] for n in sorted({*needed, *entering, *made})},
+            tensors={n: values.tensors[n] for n in sorted({*needed, *inputs, *made})},
             nodes=tuple(nodes),
             remarks={index: str(claim) for index, claim in conversion.claims.items()},
             copies=values.copies(),
@@ -149,7 +149,8 @@ class GraphReader:
         if not self.proto.output:
             raise ModelError("must have outputs")
         tensors = {
-            self.numbers[value.name]: self._tensor(value, _shape(value)) for value in self.inputs
+            self.numbers[value.name]: self._tensor(value, _stated_shape(value))
+            for value in self.inputs
         }
         given = tuple(tensors)
         made = []
@@ -239,7 +240,7 @@ def _needed_operators(
     return kept[::-1]
 
 
-def _shape(value: Any) -> Shape:
+def _stated_shape(value: Any) -> Shape:
     """Return the sizes that a value's declaration states; 0 if a size is open."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
 
@@ -248,4 +249,4 @@ def _known_shape(value: Any) -> Shape | None:
     """Return the shape of a value; None if it has none, or a dimension has no size."""
     tensor = value.type.tensor_type
     sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
-    return _shape(value) if sized else None
+    return _stated_shape(value) if sized else None

@@ -139,13 +139,13 @@ def run_channels_last(values: Values, model: Model, node: Any, reason: str) -> b
     output = values.known[output_name]
     inputs = [part.permute(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
-    last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
+    last = part.run(node.op_type, inputs, shape, output.dtype, **_channels_last_attributes(node))
     _set_output(part, node, last)
     return True
 
 
 def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
-    """Let ONNX Runtime run the channels of a layer whose results could differ (`claim.unproven`).
+    """Let ONNX Runtime run those channels of a layer whose results could differ on the engine.
 
     The engine still computes all channels; ONNX Runtime's results replace those of unproven ones.
     Returns the claim for the results after the replacement.
@@ -182,7 +182,7 @@ def _append_unproven_channels(part: OnnxPart, node: Any, claim: Claim) -> str:
     channels, names = claim.unproven, [*node.input, ""]
     given = part.permute(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
-    attributes = _attributes(node)
+    attributes = _channels_last_attributes(node)
     if attributes.get("group", 1) != 1:
         if attributes["group"] != claim.channels:
             raise Unsupported(str(claim))
@@ -210,15 +210,15 @@ def _append_unproven_columns(part: OnnxPart, node: Any, claim: Claim) -> str:
     ]
     inputs = [given, *names[1:3], *held, *names[3 + len(held) :]]
     dtype = part.values.known[node.output[0]].dtype
-    return part.run(node.op_type, inputs, None, dtype, **_op_domain(node))
+    return part.run(node.op_type, inputs, None, dtype, **_plain_attributes(node))
 
 
-def _attributes(node: Any) -> dict[str, Any]:
-    """Return the attributes of an operator for its variant with channels last."""
-    return {**_op_domain(node), "channels_last": 1}
+def _channels_last_attributes(node: Any) -> dict[str, Any]:
+    """Return a node's attributes for its variant with channels last, by name."""
+    return {**_plain_attributes(node), "channels_last": 1}
 
 
-def _op_domain(node: Any) -> dict[str, Any]:
+def _plain_attributes(node: Any) -> dict[str, Any]:
     """Return a node's attributes as Python values, by name."""
     import onnx
 
@@ -229,10 +229,10 @@ def _op_domain(node: Any) -> dict[str, Any]:
 _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 
-def _set_output(part: OnnxPart, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
-    """Register `last`, a value with axes in the order `axes`, as the output of an operator."""
+def _set_output(part: OnnxPart, node: Any, value_name: str, axes: tuple[int, ...] = LAST) -> None:
+    """Register the value `value_name`, with axes in an order, as the output of an operator."""
     at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
-    rank = len(part.values.known[last].shape)
-    number = part.values.bytes_of(last, in_file_order(rank), result)
+    rank = len(part.values.known[value_name].shape)
+    number = part.values.bytes_of(value_name, in_file_order(rank), result)
     part.values.hold(node.output[0], axes, number)

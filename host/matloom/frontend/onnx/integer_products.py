@@ -29,14 +29,14 @@ _INPUTS = 4
 def split_zero_points(proto: Any) -> Any:
     """Return a ModelProto in which no MatMulInteger has a computed zero point, as far as possible.
 
-    Other operators subtract the terms that contain zero points; see `_split`. The given ModelProto
-    stays unchanged, and is returned if nothing was split.
+    Other operators subtract the terms that contain zero points; see `_split_constant`. The given
+    ModelProto stays unchanged, and is returned if nothing was split.
     """
     import onnx
 
     model, made = Model(proto), list[Any]()
     for node in proto.graph.node:
-        made += _split(model, node, len(made)) or [node]
+        made += _split_constant(model, node, len(made)) or [node]
     if len(made) == len(proto.graph.node):
         return proto
     changed = onnx.ModelProto()
@@ -46,10 +46,10 @@ def split_zero_points(proto: Any) -> Any:
     return changed
 
 
-def _split(model: Model, node: Any, number: int) -> list[Any]:
+def _split_constant(model: Model, node: Any, label: int) -> list[Any]:
     """Return the operators that replace a product with constant weights; empty if it stays.
 
-    `number` makes the names of new values unique.
+    `label` makes the names of new values unique.
     """
     from onnx import helper, numpy_helper
 
@@ -57,7 +57,7 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
         return []
     data, name, zero, weight_zero = [*node.input, "", ""][:_INPUTS]
     if name not in model.constants:
-        return _split_computed(model, node, number)
+        return _split_computed(model, node, label)
     if not zero or zero in model.constants:
         return []
     try:
@@ -66,7 +66,7 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
         return []
     # Sums wrap around, as do ONNX Runtime's.
     wrapped = columns.astype(np.uint64).astype(np.uint32).view(np.int32)
-    own = [f"{node.output[0]} {what} {number}" for what in ("sums", "zero", "columns", "rest")]
+    own = [f"{node.output[0]} {what} {label}" for what in ("sums", "zero", "columns", "rest")]
     sums, wide, totals, rest = own
     return [
         helper.make_node("MatMulInteger", [data, name, "", weight_zero], [sums]),
@@ -77,7 +77,7 @@ def _split(model: Model, node: Any, number: int) -> list[Any]:
     ]
 
 
-def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
+def _split_computed(model: Model, node: Any, label: int) -> list[Any]:
     """Return the operators that replace a product of two computed tensors; empty if it stays.
 
     (a - x)(b - y) equals a b, minus y times the row sums of a, minus x times the column sums of
@@ -94,7 +94,7 @@ def _split_computed(model: Model, node: Any, number: int) -> list[Any]:
 
     def add(op: str, inputs: list[str], **options: Any) -> str:
         """Append a node with one output, and return the output's name."""
-        output = f"{node.output[0]} {op} {number} {len(made)}"
+        output = f"{node.output[0]} {op} {label} {len(made)}"
         made.append(helper.make_node(op, inputs, [output], **options))
         return output
 
@@ -152,7 +152,7 @@ def _weights(model: Model, name: str, zero: str) -> Array:
 
 
 def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a MatMulInteger; return the claim that its sums are exact.
+    """Convert a MatMulInteger; return its exactness: sums are exact.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def convert_integer_product(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _convert_computed(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a MatMulInteger of two computed tensors; return the claim that its sums are exact.
+    """Convert a MatMulInteger of two computed tensors; return its exactness: sums are exact.
 
     Raises
     ------

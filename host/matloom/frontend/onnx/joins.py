@@ -12,7 +12,7 @@ from matloom.ir.graph import Op
 
 
 def convert_join(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a QLinearConcat; return the claim that all results equal ONNX Runtime's.
+    """Convert a QLinearConcat; return its exactness: all results equal ONNX Runtime's.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class LoadedNodes:
         for number in nodes:
             node = self._graph.node[number]
             yield _encode_text(node.op_type)
-            yield _pack_words(sum(map(_attribute, node.attribute)))
+            yield _pack_words(sum(map(_attribute_checksum, node.attribute)))
             yield _pack_words(len(node.input))
             for name in node.input:
                 yield self._constant(name) if name in self._values else _encode_text(name)
@@ -114,7 +114,7 @@ def _encode_text(text: str) -> bytes:
     return text.encode() + b"\0"
 
 
-def _attribute(attribute: Any) -> int:
+def _attribute_checksum(attribute: Any) -> int:
     """Return the checksum of an attribute.
 
     It is 0 if the attribute has its default, or is neither an integer, a list of integers nor a

@@ -15,7 +15,7 @@ _ELEMENTWISE = ELEMENTWISE | {"QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "Q
 
 
 def with_channels_last(model: Any) -> Any:
-    """Return a model whose layered loops carry and read images with channels last.
+    """Return a model whose loops with quantised layers carry images with channels last.
 
     Each image is transposed once before its loop and, if the loop carries it, once after it. The
     transposes at the start and the end of the body cancel with those that its layers need.
@@ -65,17 +65,19 @@ class _Loop:
                 self._change_outer_value(name, *_orders(self._ranks[name]))
         return [*self._before, self._node, *self._after]
 
-    def _change_carried_value(self, index: int, last: Sequence[int], first: Sequence[int]) -> None:
+    def _change_carried_value(
+        self, index: int, to_last: Sequence[int], to_first: Sequence[int]
+    ) -> None:
         """Change the carried value with this index to channels last.
 
-        `last` is the order of axes that a transpose to channels last has, `first` that of its
+        `to_last` is the order of axes that a transpose to channels last has, `to_first` that of its
         inverse.
         """
         begin, end, given = self._body.input[2 + index], self._body.output[1 + index], 2 + index
-        self._node.input[given] = self._transpose(self._before, self._node.input[given], last)
+        self._node.input[given] = self._transpose(self._before, self._node.input[given], to_last)
         inside, begin.name = begin.name, self._unused_name(begin.name)
-        self._transpose_at_start(begin.name, first, inside)
-        end.name = self._transpose(self._body.node, end.name, last)
+        self._transpose_at_start(begin.name, to_first, inside)
+        end.name = self._transpose(self._body.node, end.name, to_last)
         for each in (begin, end):
             each.type.tensor_type.ClearField("shape")
         if self._node.output[index]:
@@ -83,17 +85,19 @@ class _Loop:
                 self._node.output[index],
                 self._unused_name(self._node.output[index]),
             )
-            self._after.append(_transpose(self._node.output[index], first, made))
+            self._after.append(_transpose(self._node.output[index], to_first, made))
 
-    def _change_outer_value(self, name: str, last: Sequence[int], first: Sequence[int]) -> None:
+    def _change_outer_value(
+        self, name: str, to_last: Sequence[int], to_first: Sequence[int]
+    ) -> None:
         """Change a value that the body reads from outside to channels last.
 
-        `last` and `first` are as in `_change_carried_value`.
+        `to_last` and `to_first` are as in `_change_carried_value`.
         """
-        given, inside = self._transpose(self._before, name, last), self._unused_name(name)
+        given, inside = self._transpose(self._before, name, to_last), self._unused_name(name)
         for each in self._body.node:
             each.input[:] = [inside if one == name else one for one in each.input]
-        self._transpose_at_start(given, first, inside)
+        self._transpose_at_start(given, to_first, inside)
 
     def _transpose_at_start(self, name: str, order: Sequence[int], output: str) -> None:
         """Insert a transpose of the value `name`, with the result `output`, before all nodes."""

@@ -34,7 +34,7 @@ def integers(values: object, subject: str) -> list[int]:
 
 
 class MoveOptions:
-    """The parameters of an operator that moves elements.
+    """Options of an operator that moves elements, such as Slice, read and checked.
 
     `shape` is that of the operator's first input in the file. `constant` returns the value of a
     constant by its name. It raises `Unsupported` for a computed value, and so does each method if a
@@ -137,7 +137,7 @@ class MoveOptions:
         return axes, bool(self._node.options.get("keepdims", 1))
 
     def exchange_blocks(self) -> tuple[list[tuple[int, int, int, int]], tuple[int, ...]]:
-        """Return how DepthToSpace or SpaceToDepth exchange channels and positions of an image.
+        """Return shapes in which to swap axes, and the result's, for DepthToSpace or SpaceToDepth.
 
         The result is a list of four-dimensional shapes, and the shape of the output with channels
         last. For each shape of the list, the tensor is reshaped to it, and its middle two axes are
@@ -167,7 +167,7 @@ class MoveOptions:
         known = grid.endswith(b"half_pixel") and nearest.startswith(b"round")
         if options.get("mode", b"nearest") != b"nearest":
             raise Unsupported("interpolates between neighbours")
-        if self._has_grid and not known and (grid, nearest) != (b"asymmetric", b"floor"):
+        if self._has_sampling_modes and not known and (grid, nearest) != (b"asymmetric", b"floor"):
             raise Unsupported(f"has the grid {grid.decode()}, {nearest.decode()}")
         return self._whole_factors()
 
@@ -181,8 +181,8 @@ class MoveOptions:
 
         The grid must be one of the half-pixel grids, as PyTorch uses by default.
         """
-        if not (self._has_grid and self._coordinate_mode.endswith(b"half_pixel")):
-            grid = self._coordinate_mode.decode() if self._has_grid else "asymmetric"
+        if not (self._has_sampling_modes and self._coordinate_mode.endswith(b"half_pixel")):
+            grid = self._coordinate_mode.decode() if self._has_sampling_modes else "asymmetric"
             raise Unsupported(f"interpolates on the grid {grid}, not half_pixel")
         if self._node.options.get("antialias", 0):
             raise Unsupported("interpolates with antialias")
@@ -206,7 +206,7 @@ class MoveOptions:
         return {at: each for at, each in zip(axes, sizes, strict=True) if each != self._shape[at]}
 
     @property
-    def _has_grid(self) -> bool:
+    def _has_sampling_modes(self) -> bool:
         """Return whether the operator's version has a choice of sampling positions."""
         return self._node.opset >= _GRIDS_VERSION
 

@@ -77,7 +77,7 @@ def convert_reduce_max(values: Values, model: Model, node: Any, source: str, out
 
 
 def _add_steps(values: Values, names: tuple[str, str], order: Order, steps: Sequence[_Step]) -> int:
-    """Add a chain of operators; return the tensor number of the last one's result.
+    """Add a chain of operators from value `names[0]` to `names[1]`; return the output's number.
 
     `names` has the name of the first operator's input, whose axes are read in `order`, and of the
     output.
@@ -97,7 +97,7 @@ def _options(values: Values, model: Model, node: Any, source: str) -> MoveOption
 
 
 def convert_split(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Split."""
+    """Convert Split into parts of bytes along one axis."""
     axis, sizes = _options(values, model, node, source).split()
     order = values.order_of(source)
     number = values.bytes_of(source, order)
@@ -108,14 +108,14 @@ def convert_split(values: Values, model: Model, node: Any, source: str, output: 
 
 
 def convert_slice(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Slice."""
+    """Convert Slice of bytes, with a step for each axis."""
     order = values.order_of(source)
     attributes = _options(values, model, node, source).slice(order)
     _add_move(values, Op.STRIDED_SLICE, attributes, order, (source, output))
 
 
 def convert_pad(values: Values, model: Model, node: Any, source: str, output: str) -> None:
-    """Convert Pad.
+    """Convert Pad of bytes, with a constant or with copies of the edges.
 
     A padding constant is a byte of the file's type; between DequantizeLinear and QuantizeLinear, it
     must be 0. In the modes `edge` and `reflect`, Pad copies elements of the tensor.
@@ -169,7 +169,7 @@ def convert_resize(values: Values, model: Model, node: Any, source: str, output:
 def _add_move(
     values: Values, op: Op, attributes: Attributes, order: Order, names: tuple[str, str]
 ) -> None:
-    """Add an operator that reads a value with its axes in `order`; register the output.
+    """Add an operator on the first of `names` (axes in `order`); register its output as the second.
 
     `names` are the names of the input and the output.
     """

@@ -108,7 +108,9 @@ class Pairs:
             Mask of the pairs to compare; None compares all.
         """
         expected = self.expected if subset is None else self.expected[subset]
-        pairs = _grid(self.bytes) if subset is None else [each[subset] for each in self.bytes]
+        pairs = (
+            _pairs_as_grid(self.bytes) if subset is None else [each[subset] for each in self.bytes]
+        )
         unit = Quantisation(scale=(1.0,), zero_point=(0,))
         inputs = [*pairs, *([] if multiplier is None else [multiplier])]
         kinds = [*scales[:2], unit][: len(inputs)]
@@ -160,7 +162,7 @@ class Pairs:
         values.hold(self.output, order, result)
 
 
-def _grid(pairs: Sequence[Array]) -> list[Array]:
+def _pairs_as_grid(pairs: Sequence[Array]) -> list[Array]:
     """Return a column and a row of bytes that, by broadcasting, give all `pairs` in order.
 
     A kernel then scales each byte only once.

@@ -17,9 +17,7 @@ from matloom.ir.shapes import MATRIX_RANK
 
 
 def convert_product(values: Values, model: Model, node: Any) -> Claim:
-    """Convert a QLinearMatMul or a QGemm whose second operand is computed.
-
-    Returns how many of its sums can differ from ONNX Runtime's.
+    """Convert a QLinearMatMul or QGemm whose second operand is computed; return its exactness.
 
     Raises
     ------

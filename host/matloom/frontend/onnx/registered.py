@@ -42,12 +42,14 @@ def add_shapes(model: Any) -> bool:
 
     graph, constants, added = model.graph, Model(model), False
     values = (*graph.input, *graph.value_info, *graph.output)
-    known = {value.name: tensor for value in values if (tensor := _tensor(value)) is not None}
+    known = {
+        value.name: tensor for value in values if (tensor := _declared_tensor(value)) is not None
+    }
     for node in graph.node:
         operator = registered_node(node)
         if operator is None or all(name in known for name in node.output):
             continue
-        inputs = [_input(constants, known, name) for name in node.input]
+        inputs = [_input_tensor(constants, known, name) for name in node.input]
         if None in inputs:
             continue
         for tensor in _operator_use(operator, node, tuple(each for each in inputs if each)).outputs:
@@ -96,14 +98,14 @@ def _operator_use(
     import onnx
 
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-    use = OperatorUse(inputs=inputs, attributes={k: _plain(v) for k, v in attributes.items()})
+    use = OperatorUse(inputs=inputs, attributes={k: _plain_value(v) for k, v in attributes.items()})
     try:
         return complete_use(operator, use, list(node.output))
     except OperatorError as error:
         raise RegisteredOperatorError(str(error), hint=error.hint) from error
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return the value of an attribute, with bytes as text, and tensors as arrays."""
     import onnx
 
@@ -111,17 +113,17 @@ def _plain(value: Any) -> Any:
         return value.decode(errors="replace")
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
-    return [_plain(item) for item in value] if isinstance(value, list) else value
+    return [_plain_value(item) for item in value] if isinstance(value, list) else value
 
 
-def _input(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
+def _input_tensor(model: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
     """Return a node's input as a tensor, with data if it is constant; None if it is not known."""
     if name in model.constants:
         return Tensor.constant(name, model.constant(name))
     return known.get(name)
 
 
-def _tensor(value: Any) -> Tensor | None:
+def _declared_tensor(value: Any) -> Tensor | None:
     """Return the tensor that a ValueInfoProto declares; None if its type or a size is unknown."""
     tensor = value.type.tensor_type
     dtype = DTYPES.get(tensor.elem_type)

@@ -64,11 +64,11 @@ def _preceding_operator(producers: dict[str, Any], name: str, outputs: set[str])
 
 
 def _with_own_inputs(
-    producers: dict[str, Any], node: Any, outputs: set[str], place: int
+    producers: dict[str, Any], node: Any, outputs: set[str], node_index: int
 ) -> list[Any]:
     """Return a copy of an operator, preceded by copies of the DequantizeLinear that it reads.
 
-    `place` makes the names of new values unique.
+    `node_index` makes the names of new values unique.
     """
     import onnx
 
@@ -79,7 +79,7 @@ def _with_own_inputs(
         source = producers.get(name)
         if source is None or not _is_dequantize(source) or name in outputs:
             continue
-        copies += _with_own_inputs(producers, source, outputs, place)
-        copies[-1].output[0] = own.input[at] = f"{name} for {place}.{at}"
+        copies += _with_own_inputs(producers, source, outputs, node_index)
+        copies[-1].output[0] = own.input[at] = f"{name} for {node_index}.{at}"
         copies[-1].name = ""
     return [*copies, own]

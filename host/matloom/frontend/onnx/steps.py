@@ -60,18 +60,18 @@ def requantise(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
 
 def fit_multipliers(
     scale: Floats,
-    reach: tuple[Integers, Integers],
+    sum_range: tuple[Integers, Integers],
     levels: tuple[int, int],
     results: Integers | None = None,
 ) -> Multipliers:
-    """Return the multipliers that agree with ONNX Runtime in as many steps as possible.
+    """Return the multipliers that reproduce most of the sums at which a result steps up.
 
     Parameters
     ----------
     scale:
         For each channel, input scale times weight scale divided by output scale, computed in
         float32 in this order.
-    reach:
+    sum_range:
         Smallest and largest sum of each channel, bias included.
     levels:
         Smallest and largest result, minus the zero point.
@@ -79,7 +79,7 @@ def fit_multipliers(
         ONNX Runtime's result for each sum from the smallest to the largest, if it does not compute
         results like a layer's. There must be only one channel.
     """
-    low, high = (np.asarray(ends, np.int64) for ends in reach)
+    low, high = (np.asarray(ends, np.int64) for ends in sum_range)
     levels_above = np.arange(levels[0] + 1, levels[1] + 1)
     right = -np.frexp(scale.astype(np.float64))[1].astype(np.int64)
     usable = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _MAX_RIGHT_SHIFT)
@@ -87,12 +87,12 @@ def fit_multipliers(
     data, differing = np.zeros((2, len(scale)), np.int32), np.zeros(len(scale), np.int64)
     ends = low[usable], high[usable]
     if results is None:
-        steps = _steps(scale[usable], ends, levels_above)
+        steps = _step_sums(scale[usable], ends, levels_above)
     else:
         rising = np.maximum.accumulate(results)
         steps = (low + np.searchsorted(rising, levels_above, "left"))[np.newaxis][: usable.sum()]
-    thresholds, exact = _thresholds(levels_above, right[usable])
-    least, most = _intervals(steps, ends, thresholds, exact)
+    thresholds, exact = _step_products(levels_above, right[usable])
+    least, most = _multiplier_intervals(steps, ends, thresholds, exact)
     data[0, usable] = _middle_of_best(least, most)
     data[1, usable] = -right[usable]
     differing[usable] = _count_differing(data[0, usable], steps, ends, thresholds, exact)
@@ -104,13 +104,14 @@ def fit_multipliers(
     return Multipliers(data=data, differing=differing, repaired=repaired, absent=absent)
 
 
-def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
+def _step_sums(scale: Floats, sum_range: tuple[Integers, Integers], results: Integers) -> Integers:
     """Return the smallest sum for which ONNX Runtime's result is at least each of `results`.
 
     The array is (channels, results). If no sum has such a result, the number is one more than the
-    largest sum. `ends` are the smallest and the largest sum of each channel; `results` must ascend.
+    largest sum. `sum_range` are the smallest and the largest sum of each channel; `results` must
+    ascend.
     """
-    low, high = (each[:, np.newaxis] for each in ends)
+    low, high = (each[:, np.newaxis] for each in sum_range)
     wide = scale[:, np.newaxis]
     near = np.clip((results - 0.5) / wide.astype(np.float64), low - 1, high + 1).astype(np.int64)
     # float32 keeps 24 bits of a sum and of its product.
@@ -127,34 +128,36 @@ def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) ->
     return first
 
 
-def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _step_products(
+    results: Integers, right_shifts: Integers
+) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return the smallest product of multiplier and sum for which the engine gives each result.
 
-    Also returns whether a product can be that large; both arrays are (channels, results). `right`
-    is the right shift of each channel.
+    Also returns whether a product can be that large; both arrays are (channels, results).
+    `right_shifts` is the right shift of each channel.
     """
-    odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
-    exponents = 30 + right[:, np.newaxis]
+    odd = np.broadcast_to(2 * results - 1, (len(right_shifts), len(results)))
+    exponents = 30 + right_shifts[:, np.newaxis]
     exact = np.abs(odd) < _PRODUCT_LIMIT >> exponents
     return np.where(
         exact, odd << np.where(exact, exponents, 0), np.sign(odd) * _PRODUCT_LIMIT
     ), exact
 
 
-def _intervals(
+def _multiplier_intervals(
     steps: Integers,
-    ends: tuple[Integers, Integers],
+    sum_range: tuple[Integers, Integers],
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> tuple[Integers, Integers]:
-    """Return the smallest and the largest multiplier that reproduce each step: (channels, steps).
+    """Return the smallest and largest multiplier that reproduce each step: (channels, steps).
 
     A step is the smallest sum with some result. Its product with the multiplier must reach the
     threshold of this result, and that of the next smaller sum must not. If no multiplier does this,
-    the smallest exceeds the largest. `ends` are the smallest and the largest sum of each channel;
-    `thresholds` and `exact` are the results of `_thresholds`.
+    the smallest exceeds the largest. `sum_range` are the smallest and the largest sum of each
+    channel; `thresholds` and `exact` are the results of `_step_products`.
     """
-    low, high = (each[:, np.newaxis] for each in ends)
+    low, high = (each[:, np.newaxis] for each in sum_range)
     least, most = np.full(steps.shape, _LEAST), np.full(steps.shape, _MOST)
     before = steps - 1
     for sums, reached, wanted, above in (
@@ -178,7 +181,7 @@ def _intervals(
 def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
     """Return, for each channel, the middle of the multipliers that lie in the most intervals.
 
-    `lowest` and `highest` (channels, steps) are the intervals, the results of `_intervals`.
+    `lowest` and `highest` (channels, steps) are the results of `_multiplier_intervals`.
     """
     possible = lowest <= highest
     begins = np.where(possible, lowest, _MOST + 1)
@@ -210,15 +213,15 @@ def _middle_of_best(lowest: Integers, highest: Integers) -> Integers:
 def _count_differing(
     multipliers: npt.NDArray[Any],
     steps: Integers,
-    ends: tuple[Integers, Integers],
+    sum_range: tuple[Integers, Integers],
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
     """Return, for each channel, the number of sums that the engine rounds unlike ONNX Runtime.
 
-    `steps`, `ends`, `thresholds` and `exact` are as for `_intervals`.
+    `steps`, `sum_range`, `thresholds` and `exact` are as for `_multiplier_intervals`.
     """
-    low, high = (each[:, np.newaxis] for each in ends)
+    low, high = (each[:, np.newaxis] for each in sum_range)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))
     there = np.clip(first, low, high + 1)

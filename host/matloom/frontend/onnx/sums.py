@@ -36,12 +36,12 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
         The engine does not support such a sum.
     """
     pairs = Pairs(values, model, node)
-    scales, differing = _fit(pairs)
+    scales, differing = _fit_quantisations(pairs)
     pairs.add(values, Op.ADD, scales)
     return Claim(unit="pairs of inputs", reachable=len(pairs.expected), differing=differing)
 
 
-def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
+def _fit_quantisations(pairs: Pairs) -> tuple[list[Quantisation], int]:
     """Return the best quantisations of operands and output, and the number of pairs that differ."""
     best = pairs.int8_quantisations()
     least = pairs.count_differences(Op.ADD, best)
@@ -51,7 +51,7 @@ def _fit(pairs: Pairs) -> tuple[list[Quantisation], int]:
     if near.sum() > _MAX_NEAR_HALF:
         return best, least
     few = [each[near] for each in pairs.bytes]
-    for trial in _trials(pairs.int8_quantisations(), few, pairs.expected[near]):
+    for trial in _nearby_quantisations(pairs.int8_quantisations(), few, pairs.expected[near]):
         if pairs.count_differences(Op.ADD, trial, subset=near) < least:
             misses = pairs.count_differences(Op.ADD, trial)
             if misses < least:
@@ -78,7 +78,7 @@ def _contributions(scales: list[Quantisation], pairs: list[Array]) -> list[Array
     ]
 
 
-def _trials(
+def _nearby_quantisations(
     scales: list[Quantisation], pairs: list[Array], expected: Array
 ) -> Iterator[list[Quantisation]]:
     """Yield quantisations with scales close to the file's, best first.

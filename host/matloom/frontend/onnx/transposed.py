@@ -23,7 +23,7 @@ _OUTPUTS = 1
 
 
 def convert_transposed(values: Values, model: Model, index: int) -> Claim | None:
-    """Convert a ConvTranspose between DequantizeLinear and QuantizeLinear.
+    """Convert a ConvTranspose between DequantizeLinear and QuantizeLinear, if possible.
 
     `index` is the index of QuantizeLinear in the model. Returns how many sums can differ from ONNX
     Runtime's; None if there is no such ConvTranspose.
@@ -33,12 +33,12 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
     Unsupported
         The engine does not support such an operator.
     """
-    layer = _layer(values, model, model.proto.graph.node[index])
+    layer = _find_layer(values, model, model.proto.graph.node[index])
     if layer is None:
         return None
     node = FileNode.from_proto(layer.node, model.opset)
     weights = whole_weights(layer.weights, int(node.options.get("group", 1)))
-    number, order = _image(values, layer)
+    number, order = _image_tensor(values, layer)
     image, window = values.tensors[number].shape, (weights.shape[2], weights.shape[3])
     attributes = transposed_attributes(node, (image[1], image[2]), window)
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
@@ -63,7 +63,7 @@ def convert_transposed(values: Values, model: Model, index: int) -> Claim | None
     return replace(claim, floating=True)
 
 
-def _image(values: Values, layer: Layer) -> tuple[int, Order]:
+def _image_tensor(values: Values, layer: Layer) -> tuple[int, Order]:
     """Return the tensor number of a layer's input as an image, and the input's order of axes.
 
     An input with one spatial axis becomes an image of one row.
@@ -78,13 +78,13 @@ def _image(values: Values, layer: Layer) -> tuple[int, Order]:
     return values.add_operator(Op.RESHAPE, [number], shape, quantisation, layer.data), order
 
 
-def _layer(values: Values, model: Model, after: Any) -> Layer | None:
-    """Return the layer of a ConvTranspose before the QuantizeLinear `after`.
+def _find_layer(values: Values, model: Model, quantise_node: Any) -> Layer | None:
+    """Return the layer of a ConvTranspose before the QuantizeLinear `quantise_node`.
 
     The result is None if another operator is there, one of its inputs does not come from
     DequantizeLinear, weights or bias are computed, or the input or the output is not of bytes.
     """
-    node = model.producer(after.input[0])
+    node = model.producer(quantise_node.input[0])
     if node is None or node.op_type != "ConvTranspose":
         return None
     before = [model.producer(name) for name in node.input if name]
@@ -94,7 +94,7 @@ def _layer(values: Values, model: Model, after: Any) -> Layer | None:
     constant = all(name in model.constants for names in (held, *biases) for name in names if name)
     if not constant or not values.is_bytes(data[0]):
         return None
-    if not values.is_bytes(after.output[0], declared=False):
+    if not values.is_bytes(quantise_node.output[0], declared=False):
         return None
     given = quantisation_of(model, data[1], data[2])
     scale = model.constant(held[1])
@@ -105,8 +105,8 @@ def _layer(values: Values, model: Model, after: Any) -> Layer | None:
         weights=_weights(model, held),
         weight_scale=scale,
         bias=_bias(model, biases[0], given.scale[0] * scale) if biases else None,
-        output=after.output[0],
-        output_quantisation=quantisation_of(model, *[*after.input[1:], ""][:2]),
+        output=quantise_node.output[0],
+        output_quantisation=quantisation_of(model, *[*quantise_node.input[1:], ""][:2]),
     )
 
 

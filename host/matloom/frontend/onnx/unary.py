@@ -27,11 +27,11 @@ from matloom.kernels.kernels import kernel_of
 
 
 def table_of(
-    model: Model, nodes: Sequence[Any], ends: tuple[str, str], dtypes: tuple[str, str]
+    model: Model, nodes: Sequence[Any], names: tuple[str, str], dtypes: tuple[str, str]
 ) -> Array:
     """Return ONNX Runtime's results for all input bytes in ascending order, as int8 (256,).
 
-    `ends` are the names of the value that the operators read and of the result; `dtypes` are the
+    `names` are the names of the value that the operators read and of the result; `dtypes` are the
     types of both.
 
     Raises
@@ -40,10 +40,10 @@ def table_of(
         A result depends on the position of the byte, because vector and scalar kernels differ.
     """
     every = every_byte(dtypes[0])
-    results = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
+    results = run_alone(model.proto, nodes, {names[0]: every}, names[1], dtypes[1])
     # Enough copies that each byte is once among the last few of a vector.
     shifted = np.concatenate([np.roll(every, -at)[: 256 - at % 3] for at in range(0, 256, 2)])
-    again = run_alone(model.proto, nodes, {ends[0]: shifted}, ends[1], dtypes[1])
+    again = run_alone(model.proto, nodes, {names[0]: shifted}, names[1], dtypes[1])
     if results.shape != every.shape or not np.array_equal(
         again, results[shifted.astype(np.int64) - int(every[0])]
     ):
@@ -52,9 +52,9 @@ def table_of(
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
-    """Convert QLinearLeakyRelu, QLinearSigmoid, or a QLinearMul by a constant number.
+    """Convert QLinearLeakyRelu, QLinearSigmoid or QLinearMul by a number; return its exactness.
 
-    Returns the claim that all results equal ONNX Runtime's.
+    All results equal ONNX Runtime's.
 
     Raises
     ------
@@ -85,11 +85,10 @@ def convert_chain(
     output: tuple[str, Quantisation],
     candidates: Sequence[tuple[Op, Attributes]] = (),
 ) -> Claim:
-    """Convert operators of the file that together map each byte to a byte to a single operator.
+    """Convert operators that map each byte to a byte to a single one; return its exactness.
 
     `source` and `output` are the names and quantisations of the values that are read and made;
-    `candidates` are operators to try before LOOKUP. Returns the claim that all results equal ONNX
-    Runtime's.
+    `candidates` are operators to try before LOOKUP. All results equal ONNX Runtime's.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def convert_chain(
 def add_function(
     values: Values,
     number: int,
-    ends: tuple[Quantisation, Quantisation],
+    quantisations: tuple[Quantisation, Quantisation],
     table: Array,
     name: str,
     candidates: Sequence[tuple[Op, Attributes]] = (),
@@ -122,42 +121,44 @@ def add_function(
     ----------
     number:
         Number of the tensor to map.
-    ends:
+    quantisations:
         Quantisations of the input and the output, as int8.
     table:
         int8 (256,): results for all bytes in ascending order.
     """
     shape = values.tensors[number].shape
     if np.array_equal(table, every_byte("int8")):
-        return values.read_as(number, ends[1])
+        return values.read_as(number, quantisations[1])
     for op, attributes in (*candidates, (Op.QUANTIZE, Attributes())):
-        if _equals_table(op, attributes, ends, table):
-            return values.add_operator(op, [number], shape, ends[1], name, attributes)
-    multipliers = _linear_multiplier(ends, table)
+        if _equals_table(op, attributes, quantisations, table):
+            return values.add_operator(op, [number], shape, quantisations[1], name, attributes)
+    multipliers = _linear_multiplier(quantisations, table)
     if multipliers is None:
         entries = Lookup(table=tuple(table.tolist()))
-        return values.add_operator(Op.LOOKUP, [number], shape, ends[1], name, entries)
+        return values.add_operator(Op.LOOKUP, [number], shape, quantisations[1], name, entries)
     channels = shape[-1] if shape else 1
     image = (1, math.prod(shape) // channels, 1, channels)
     attributes = DepthwiseConv2D()
     unit = Quantisation(scale=(1.0,), zero_point=(0,))
     inputs = [
-        values.add_operator(Op.RESHAPE, [number], image, ends[0], name),
+        values.add_operator(Op.RESHAPE, [number], image, quantisations[0], name),
         values.constant(np.ones((1, 1, 1, channels), np.int8), f"{name} weights", unit),
         values.constant(np.zeros(channels, np.int32), f"{name} bias"),
         values.constant(np.repeat(multipliers, channels, axis=1), f"{name} multipliers"),
     ]
-    scaled = values.add_operator(Op.DEPTHWISE_CONV_2D, inputs, image, ends[1], name, attributes)
-    return values.add_operator(Op.RESHAPE, [scaled], shape, ends[1], name)
+    scaled = values.add_operator(
+        Op.DEPTHWISE_CONV_2D, inputs, image, quantisations[1], name, attributes
+    )
+    return values.add_operator(Op.RESHAPE, [scaled], shape, quantisations[1], name)
 
 
 def _equals_table(
-    op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
+    op: Op, attributes: Attributes, quantisations: tuple[Quantisation, Quantisation], table: Array
 ) -> bool:
     """Return whether an operator maps all bytes, in ascending order, to the bytes of a table."""
     tensors = {
         at: Tensor(name="", shape=(256,), dtype="int8", quantisation=quantisation)
-        for at, quantisation in enumerate(ends)
+        for at, quantisation in enumerate(quantisations)
     }
     node = Node(op=op, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
     graph = Graph(name="", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
@@ -169,13 +170,15 @@ def _equals_table(
         return False
 
 
-def _linear_multiplier(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
+def _linear_multiplier(
+    quantisations: tuple[Quantisation, Quantisation], table: Array
+) -> Array | None:
     """Return a multiplier and shift that scale each byte to its entry in a table; None if none do.
 
     The result is int32 (2, 1).
     """
-    (input_scale,), (output_scale,) = (each.scale for each in ends)
-    zeros = [each.zero_point[0] for each in ends]
+    (input_scale,), (output_scale,) = (each.scale for each in quantisations)
+    zeros = [each.zero_point[0] for each in quantisations]
     scale = np.full(1, np.float32(input_scale) / np.float32(output_scale), np.float32)
     centred = every_byte("int8").astype(np.int64) - zeros[0]
     found = fit_multipliers(scale, (centred[:1], centred[-1:]), (-128 - zeros[1], 127 - zeros[1]))

@@ -62,12 +62,12 @@ class Values:
         self._provided: set[str] = set()
 
     def provide(self, name: str) -> int:
-        """Record that an input or an opaque operator makes a value; return its number."""
+        """Record that an input or ONNX Runtime provides a value; return its tensor number."""
         self._provided.add(name)
         return self._file_tensor(name)
 
     def opaque_output(self, name: str) -> int:
-        """Record that an opaque operator makes a value, even an unknown one; return its number."""
+        """Record that ONNX Runtime makes a value, even one of unknown type; return its number."""
         if name in self.known:
             return self.provide(name)
         return self.numbers[name]

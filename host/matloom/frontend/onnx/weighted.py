@@ -26,7 +26,7 @@ _LOW, _HIGH = -128, 127
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
-    """Convert a layer; return how many of its sums can differ from ONNX Runtime's.
+    """Convert a layer; return its exactness: how many sums can differ from ONNX Runtime's.
 
     Raises
     ------
@@ -34,7 +34,9 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
         The engine does not support such an operator.
     """
     dense = layer.node.op_type in ("QLinearMatMul", "QGemm")
-    op, weights, attributes, order = (_dense if dense else _convolution)(values, layer)
+    op, weights, attributes, order = (_dense_operator if dense else _convolution_operator)(
+        values, layer
+    )
     channels = len(weights) if op is not Op.DEPTHWISE_CONV_2D else weights.shape[3]
     taps = np.moveaxis(weights, -1, 0) if op is Op.DEPTHWISE_CONV_2D else weights
     bias = np.zeros(channels, np.int32) if layer.bias is None else layer.bias.reshape(-1)
@@ -43,7 +45,7 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     scale, claim = layer_multipliers(
         layer, taps.reshape(channels, -1), bias.astype(np.int64), values
     )
-    flat = _flat_rows(values, layer) if dense else None
+    flat = _flattened_input(values, layer) if dense else None
     if flat is None:
         number = values.bytes_of(layer.data, order, layer.input_quantisation)
     else:
@@ -54,27 +56,27 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     # Images on the engine need rows.
     line = order == LINE
     if line:
-        number = _reshape(values, number, _add_row_axis(values.tensors[number].shape))
+        number = _add_reshape(values, number, _add_row_axis(values.tensors[number].shape))
     image = _add_row_axis(shape) if line else shape
     output = _add_layer(values, layer, (op, attributes), number, (weights, bias, scale), image)
-    values.hold(name, order, _reshape(values, output, shape) if line else output)
+    values.hold(name, order, _add_reshape(values, output, shape) if line else output)
     return claim
 
 
 def _add_layer(
     values: Values,
     layer: Layer,
-    kind: tuple[Op, Attributes],
+    operator: tuple[Op, Attributes],
     number: int,
     arrays: tuple[Array, Array, Array],
     shape: tuple[int, ...],
 ) -> int:
     """Add the operator of a layer, or one for each group of channels; return the output's number.
 
-    `kind` is the operator and its attributes, `number` is the input, `arrays` are weights, biases
-    and multipliers, `shape` is that of the output.
+    `operator` is the operator and its attributes, `number` is the input, `arrays` are weights,
+    biases and multipliers, `shape` is that of the output.
     """
-    name, (op, attributes) = layer.output, kind
+    name, (op, attributes) = layer.output, operator
     signed = as_int8(layer.output_quantisation, values.known[name].dtype)
     groups = int(attribute(layer.node, "group", 1)) if op is Op.CONV_2D else 1
     weights, bias, scale = (
@@ -109,15 +111,15 @@ def _add_row_axis(shape: tuple[int, ...]) -> tuple[int, ...]:
     return images, 1, positions, depth
 
 
-def _reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
+def _add_reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
     """Add a RESHAPE that keeps the tensor's quantisation; return the output's tensor number."""
     tensor = values.tensors[number]
     name = tensor.name.removesuffix(IN_INT8)
     return values.add_operator(Op.RESHAPE, [number], shape, tensor.quantisation, name)
 
 
-def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
-    """Return the input of a layer as flattened images with channels last, to save a transpose.
+def _flattened_input(values: Values, layer: Layer) -> tuple[int, Array] | None:
+    """Return a flattened image as a tensor number, and the file's index of each column; or None.
 
     The result is the number of a tensor, and the index of each of its columns in the file's order,
     by which the caller permutes the weights. It is None if the input is not a flattened image with
@@ -146,10 +148,10 @@ def unit_scale(layer: Layer) -> Quantisation:
 def layer_multipliers(
     layer: Layer, weights: Array, bias: Array, values: Values
 ) -> tuple[Array, Claim]:
-    """Return a layer's multipliers and shifts, int32 (2, channels).
+    """Return a layer's multipliers and shifts, int32 (2, channels), and their exactness.
 
-    Also returns how many sums can differ from ONNX Runtime's with them. `weights` is (channels,
-    taps); `bias` is int64 (channels,).
+    `weights` is (channels, taps); `bias` is int64 (channels,). The exactness is the number of
+    sums that can differ from ONNX Runtime's with these multipliers.
     """
     (input_scale,), (output_scale,) = (
         layer.input_quantisation.scale,
@@ -170,18 +172,18 @@ def layer_multipliers(
 
 def multipliers_for(
     scale: Array,
-    reach: tuple[Array, Array],
+    sum_range: tuple[Array, Array],
     output: Quantisation,
     dtype: str,
     results: Array | None = None,
 ) -> tuple[Array, Claim]:
-    """Return multipliers and shifts, int32 (2, channels), that scale sums to an output.
+    """Return multipliers and shifts, int32 (2, channels), from sums to an output; their exactness.
 
     Also returns how many sums can differ from ONNX Runtime's with them.
 
     Parameters
     ----------
-    scale, reach, results:
+    scale, sum_range, results:
         As for `fit_multipliers`.
     output, dtype:
         Quantisation and type of the output in the file.
@@ -192,7 +194,7 @@ def multipliers_for(
         No multiplier of the engine can represent these scales.
     """
     zero = as_int8(output, dtype).zero_point[0]
-    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero), results)
+    found = fit_multipliers(scale, sum_range, (_LOW - zero, _HIGH - zero), results)
     if found.absent:
         raise Unsupported(
             f"has scales beyond the engine's multipliers in {len(found.absent)} of "
@@ -200,7 +202,7 @@ def multipliers_for(
         )
     claim = Claim(
         unit="sums",
-        reachable=int((reach[1] - reach[0] + 1).sum()),
+        reachable=int((sum_range[1] - sum_range[0] + 1).sum()),
         differing=int(found.differing.sum()),
         channels=len(scale),
         repaired=int(found.repaired.sum()),
@@ -210,7 +212,7 @@ def multipliers_for(
     return found.data, claim
 
 
-def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+def _dense_operator(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
     """Return a dense layer's operator, weights, attributes, and the order of its input's axes."""
     node, rank = layer.node, len(values.known[layer.data].shape)
     if layer.weights.ndim != 2:
@@ -225,7 +227,9 @@ def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[i
     return Op.FULLY_CONNECTED, np.ascontiguousarray(weights), attributes, in_file_order(rank)
 
 
-def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+def _convolution_operator(
+    values: Values, layer: Layer
+) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
     """Return a convolution's operator, weights, attributes, and the order of its input's axes."""
     node, weights = layer.node, layer.weights
     rank = weights.ndim - 2

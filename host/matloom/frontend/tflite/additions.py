@@ -10,7 +10,7 @@ from matloom.ir.graph import Tensor
 
 @dataclass(frozen=True)
 class FileItem:
-    """An operator of the file.
+    """An operator of the file: its index, name, inputs and outputs.
 
     Members
     -------

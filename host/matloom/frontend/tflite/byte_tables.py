@@ -118,16 +118,16 @@ def _cast_add_gather(
 def _lookup(
     parts: tuple[OpaqueOperator, OpaqueOperator, Node],
     operators: Sequence[Any],
-    known: FileTensors,
+    tensors: FileTensors,
 ) -> Node | None:
     """Return the LOOKUP that equals a CAST, an ADD and a GATHER; None if there is none."""
     cast, add, gather = parts
     x, offset, table, made = (
-        known.opaque_tensor(number)
+        tensors.opaque_tensor(number)
         for number in (cast.inputs[0], add.inputs[1], gather.inputs[0], gather.outputs[0])
     )
     sums = options(operators[add.index], tflite.AddOptions)
-    index = known.opaque_tensor(gather.inputs[1])
+    index = tensors.opaque_tensor(gather.inputs[1])
     shifted = offset.data is not None and offset.data.reshape(-1).tolist() == [OFFSET]
     bytes_only = {x.dtype, table.dtype, made.dtype} == {"int8"} and index.dtype == "int32"
     plain = not sums.FusedActivationFunction()

@@ -23,13 +23,13 @@ def read_tflite_declaration(file: ModelFile) -> Declaration:
         The file is truncated or malformed.
     """
     try:
-        return _declaration(file.content)
+        return _read_subgraph(file.content)
     # Damage surfaces as any exception: struct.error, IndexError, TypeError.
     except Exception as error:
         raise unreadable_file(f"{file.name}:", error) from None
 
 
-def _declaration(content: bytes) -> Declaration:
+def _read_subgraph(content: bytes) -> Declaration:
     """Return the inputs, outputs, tensors and signatures that a file declares."""
     model = tflite.Model.GetRootAs(content)
     if not model.SubgraphsLength():
@@ -43,7 +43,8 @@ def _declaration(content: bytes) -> Declaration:
     inputs, outputs = (numbers(subgraph, side).tolist() for side in ("Inputs", "Outputs"))
     keys = input_and_output_names(names, (inputs, outputs))
     tensors = tuple(
-        _tensor(values, number, name, keys.get(number, name)) for number, name in names.items()
+        _declared_tensor(values, number, name, keys.get(number, name))
+        for number, name in names.items()
     )
     return Declaration(
         inputs=tuple(tensors[number] for number in inputs),
@@ -53,7 +54,7 @@ def _declaration(content: bytes) -> Declaration:
     )
 
 
-def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTensor:
+def _declared_tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTensor:
     """Return what a file declares of one tensor; `key` names it if it is an input or output."""
     table = values.subgraph.Tensors(number)
     sizes = tuple(numbers(table, "Shape").tolist())

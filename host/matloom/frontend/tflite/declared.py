@@ -55,9 +55,9 @@ def unknown_operator(
             tensors.opaque_tensor(outputs[0]).shape,
         )
         if name in _REDUCTIONS:
-            return _reduction(shape, declared, tensors, inputs)
+            return _reduction_error(shape, declared, tensors, inputs)
         if name in _BROADCAST:
-            return _broadcast(shape, declared, tensors, inputs)
+            return _broadcast_error(shape, declared, tensors, inputs)
         wanted = shape if name in _SAME_SHAPE else None
         if name == "MIRROR_PAD":
             wanted = _mirror_padded_shape(shape, tensors, inputs)
@@ -68,7 +68,7 @@ def unknown_operator(
     return Unsupported("has no kernel here")
 
 
-def _reduction(
+def _reduction_error(
     shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
     """Return the error for a reduction, which may keep or drop the reduced axes.
@@ -85,7 +85,7 @@ def _reduction(
     return Unsupported("has no kernel here")
 
 
-def _broadcast(
+def _broadcast_error(
     shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, inputs: Sequence[int]
 ) -> Unsupported:
     """Return the error for an operator that broadcasts.

@@ -56,16 +56,16 @@ def extreme_nodes(item: FileItem, additions: Additions) -> list[Node]:
     if item.name == "REDUCE_MIN":
         steps.insert(1, (Op.LOOKUP, _COMPLEMENT, image))
         steps.append((Op.LOOKUP, _COMPLEMENT, steps[-1][2]))
-    return _nodes(item, additions, [*steps, (Op.RESHAPE, Attributes(), result.shape)], result)
+    return _chain_nodes(item, additions, [*steps, (Op.RESHAPE, Attributes(), result.shape)], result)
 
 
-def _nodes(
+def _chain_nodes(
     item: FileItem,
     additions: Additions,
     steps: list[tuple[Op, Attributes, tuple[int, ...]]],
     result: Tensor,
 ) -> list[Node]:
-    """Return one node for each step; each reads the result of the node before.
+    """Return one node for each step (operator, attributes, shape); each reads the one before.
 
     The first node reads the operator's first input, and the last one makes its output.
     """

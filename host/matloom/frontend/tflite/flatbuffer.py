@@ -79,16 +79,16 @@ def text(raw: bytes | None) -> str:
     return "" if raw is None else raw.decode("utf-8", errors="replace")
 
 
-def enum_name(kind: type, value: int) -> str:
-    """Return the name of a value of the enumeration `kind`; the number if it has no name."""
-    for name, number in vars(kind).items():
+def enum_name(enumeration: type, value: int) -> str:
+    """Return the name of a value in an enumeration of `tflite`; its number if it has no name."""
+    for name, number in vars(enumeration).items():
         if number == value and not name.startswith("_"):
             return name
     return str(value)
 
 
-def options(operator: Any, kind: type) -> Any:
-    """Return the options table of an operator.
+def options(operator: Any, table_class: type) -> Any:
+    """Return the options table of an operator, of a class such as tflite.AddOptions.
 
     If it is absent, a table of zeros is returned for kinds in `_ALL_ZERO`. A table of another kind
     counts as absent, as in the interpreters.
@@ -98,16 +98,16 @@ def options(operator: Any, kind: type) -> Any:
     Unsupported
         The table is absent, and zeros would be meaningless (a stride, a padding).
     """
-    expected = getattr(tflite.BuiltinOptions, kind.__name__)
+    expected = getattr(tflite.BuiltinOptions, table_class.__name__)
     stored_kind = operator.BuiltinOptionsType()
-    table = kind()
+    table = table_class()
     source = operator.BuiltinOptions()
     if stored_kind == expected and source is not None:
         table.Init(source.Bytes, source.Pos)
         return table
-    if kind.__name__ not in _ALL_ZERO:
+    if table_class.__name__ not in _ALL_ZERO:
         none = stored_kind == tflite.BuiltinOptions.NONE or source is None
         name = "none" if none else enum_name(tflite.BuiltinOptions, stored_kind)
-        raise Unsupported(f"must have {kind.__name__}, not {name}")
+        raise Unsupported(f"must have {table_class.__name__}, not {name}")
     table.Init(*_EMPTY)
     return table

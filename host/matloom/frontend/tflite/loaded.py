@@ -32,7 +32,7 @@ _CODE = tflite.BuiltinOperator
 _Reader = Callable[[Any], tuple[int, ...]]
 
 
-def _padding(table: Any) -> tuple[int, ...]:
+def _padding_and_strides(table: Any) -> tuple[int, ...]:
     """Return padding and strides; LiteRT holds the padding as the file's number plus 1."""
     return (table.Padding() + 1, table.StrideW(), table.StrideH())
 
@@ -47,18 +47,23 @@ def _dilations(table: Any) -> tuple[int, ...]:
     return (table.DilationWFactor(), table.DilationHFactor())
 
 
-def _pool(table: Any) -> tuple[int, ...]:
+def _pool_settings(table: Any) -> tuple[int, ...]:
     """Return a pool's padding, window and activation."""
-    return (*_padding(table), table.FilterWidth(), table.FilterHeight(), *_activation(table))
+    return (
+        *_padding_and_strides(table),
+        table.FilterWidth(),
+        table.FilterHeight(),
+        *_activation(table),
+    )
 
 
-def _depthwise(table: Any) -> tuple[int, ...]:
-    """Return the options of DEPTHWISE_CONV_2D that matter here."""
+def _depthwise_settings(table: Any) -> tuple[int, ...]:
+    """Return padding, strides, multiplier, activation and dilations of DEPTHWISE_CONV_2D."""
     multiplier = table.DepthMultiplier()
-    return (*_padding(table), multiplier, *_activation(table), *_dilations(table))
+    return (*_padding_and_strides(table), multiplier, *_activation(table), *_dilations(table))
 
 
-def _masks(table: Any) -> tuple[int, ...]:
+def _slice_masks(table: Any) -> tuple[int, ...]:
     """Return the masks among the options of STRIDED_SLICE."""
     masks = (table.BeginMask(), table.EndMask(), table.EllipsisMask())
     return (*masks, table.NewAxisMask(), table.ShrinkAxisMask())
@@ -71,24 +76,24 @@ _PARAMETERS: dict[int, tuple[type, _Reader]] = {
     _CODE.MUL: (tflite.MulOptions, _activation),
     _CODE.SUB: (tflite.SubOptions, _activation),
     _CODE.FULLY_CONNECTED: (tflite.FullyConnectedOptions, _activation),
-    _CODE.LEAKY_RELU: (tflite.LeakyReluOptions, lambda table: (_bits(table.Alpha()),)),
+    _CODE.LEAKY_RELU: (tflite.LeakyReluOptions, lambda table: (_float32_bits(table.Alpha()),)),
     _CODE.CONCATENATION: (
         tflite.ConcatenationOptions,
         lambda table: (table.Axis(), *_activation(table)),
     ),
-    _CODE.TRANSPOSE_CONV: (tflite.TransposeConvOptions, _padding),
-    _CODE.STRIDED_SLICE: (tflite.StridedSliceOptions, _masks),
-    _CODE.AVERAGE_POOL_2D: (tflite.Pool2DOptions, _pool),
-    _CODE.MAX_POOL_2D: (tflite.Pool2DOptions, _pool),
+    _CODE.TRANSPOSE_CONV: (tflite.TransposeConvOptions, _padding_and_strides),
+    _CODE.STRIDED_SLICE: (tflite.StridedSliceOptions, _slice_masks),
+    _CODE.AVERAGE_POOL_2D: (tflite.Pool2DOptions, _pool_settings),
+    _CODE.MAX_POOL_2D: (tflite.Pool2DOptions, _pool_settings),
     _CODE.CONV_2D: (
         tflite.Conv2DOptions,
-        lambda table: (*_padding(table), *_activation(table), *_dilations(table)),
+        lambda table: (*_padding_and_strides(table), *_activation(table), *_dilations(table)),
     ),
-    _CODE.DEPTHWISE_CONV_2D: (tflite.DepthwiseConv2DOptions, _depthwise),
+    _CODE.DEPTHWISE_CONV_2D: (tflite.DepthwiseConv2DOptions, _depthwise_settings),
 }
 
 
-def _bits(value: float) -> int:
+def _float32_bits(value: float) -> int:
     """Return the bit pattern of a number as float32."""
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
@@ -98,8 +103,8 @@ def _pack_words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
 
 
-def _list(values: tuple[int, ...]) -> bytes:
-    """Return integers as words of 32 bits, after their number."""
+def _pack_list(values: tuple[int, ...]) -> bytes:
+    """Return a count of integers and the integers, as words of 32 bits."""
     return _pack_words(len(values), *values)
 
 
@@ -143,7 +148,7 @@ class LoadedFile:
         graph = self._model.Subgraphs(0)
         self.tensors = list(records(graph, "Tensors"))
         codes = [operator_number(code) for code in records(self._model, "OperatorCodes")]
-        self.operators = [_operator(each, codes) for each in records(graph, "Operators")]
+        self.operators = [_loaded_operator(each, codes) for each in records(graph, "Operators")]
         self.outputs = frozenset(numbers(graph, "Outputs").tolist())
 
     def constant(self, number: int) -> bytes:
@@ -167,7 +172,7 @@ class LoadedFile:
             each = self.operators[number]
             yield _pack_words(number, each.code, *each.settings)
             for tensors in (each.inputs, each.outputs):
-                yield _list(tensors)
+                yield _pack_list(tensors)
                 yield from (self._tensor(tensor) for tensor in tensors if tensor != -1)
 
     def _tensor(self, number: int) -> bytes:
@@ -176,7 +181,7 @@ class LoadedFile:
         shape = tuple(numbers(table, "Shape").tolist())
         kind = _TYPES.get(table.Type(), 0)
         scales = _quantisation(table)
-        return _pack_words(kind) + _list(shape) + scales + _pack_words(len(data)) + data
+        return _pack_words(kind) + _pack_list(shape) + scales + _pack_words(len(data)) + data
 
 
 def _quantisation(table: Any) -> bytes:
@@ -186,11 +191,11 @@ def _quantisation(table: Any) -> bytes:
     if not scales:
         return _pack_words(0)
     zeros = numbers(parameters, "ZeroPoint").tolist()
-    return _pack_words(len(scales), *map(_bits, scales), zeros[0] if zeros else 0)
+    return _pack_words(len(scales), *map(_float32_bits, scales), zeros[0] if zeros else 0)
 
 
-def _operator(table: Any, codes: list[int]) -> LoadedOperator:
-    """Return an operator of a TensorFlow Lite file, with the options that matter here."""
+def _loaded_operator(table: Any, codes: list[int]) -> LoadedOperator:
+    """Return an operator as LiteRT loads it; `codes` are the numbers of the file's operators."""
     code = codes[table.OpcodeIndex()]
     settings: tuple[int, ...] = ()
     if code in _PARAMETERS:

@@ -47,11 +47,11 @@ def _pair(subject: str, height: int, width: int) -> Pair:
     return height, width
 
 
-def _image(inputs: Sequence[Tensor], place: int) -> Pair:
-    """Return height and width of the input with index `place`, which must be an NHWC image."""
-    shape = inputs[place].shape if place < len(inputs) else ()
+def _image_size(inputs: Sequence[Tensor], index: int) -> Pair:
+    """Return height and width of input `index`, which must be an NHWC image."""
+    shape = inputs[index].shape if index < len(inputs) else ()
     if len(shape) != IMAGE_RANK:
-        raise Contradiction(f"must have an input {place} of 4 dimensions, not {shape}")
+        raise Contradiction(f"must have an input {index} of 4 dimensions, not {shape}")
     return shape[1], shape[2]
 
 
@@ -69,7 +69,7 @@ def _window_attributes(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
     """Return the attributes that CONV_2D and DEPTHWISE_CONV_2D have in common."""
     stride = _pair("stride", table.StrideH(), table.StrideW())
     dilation = _pair("dilation", table.DilationHFactor(), table.DilationWFactor())
-    padding = _padding(table, _image(inputs, 0), _image(inputs, 1), stride, dilation)
+    padding = _padding(table, _image_size(inputs, 0), _image_size(inputs, 1), stride, dilation)
     return {
         "stride": stride,
         "dilation": dilation,
@@ -121,7 +121,7 @@ def _read_pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
     table = options(operator, tflite.Pool2DOptions)
     window = _pair("window", table.FilterHeight(), table.FilterWidth())
     stride = _pair("stride", table.StrideH(), table.StrideW())
-    padding = _padding(table, _image(inputs, 0), window, stride, (1, 1))
+    padding = _padding(table, _image_size(inputs, 0), window, stride, (1, 1))
     return Pool2D(window=window, stride=stride, padding=padding, activation=_activation(table))
 
 
@@ -133,12 +133,12 @@ def _read_softmax(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
     return Softmax(beta=beta)
 
 
-def _arithmetic_reader(kind: type) -> Reader:
-    """Return a reader of a fused activation from options of a class of `tflite`."""
+def _arithmetic_reader(options_class: type) -> Reader:
+    """Return a reader of the activation in an operator's options, such as tflite.AddOptions."""
 
     def read(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-        """Read the fused activation."""
-        return Arithmetic(activation=_activation(options(operator, kind)))
+        """Read the fused activation from the operator's options."""
+        return Arithmetic(activation=_activation(options(operator, options_class)))
 
     return read
 
@@ -153,7 +153,7 @@ def _read_leaky_relu(
     return LeakyRelu(alpha=alpha)
 
 
-def _axis(table: Any, rank: int) -> Attributes:
+def _read_axis(table: Any, rank: int) -> Attributes:
     """Return the axis of an operator from its options, as a number from 0 to `rank` - 1."""
     axis = table.Axis()
     if not -rank <= axis < rank:
@@ -168,17 +168,17 @@ def _read_concatenation(
     table = options(operator, tflite.ConcatenationOptions)
     if _activation(table) is not Activation.NONE:
         raise Unsupported("has a fused activation")
-    return _axis(table, len(inputs[0].shape))
+    return _read_axis(table, len(inputs[0].shape))
 
 
 def _read_pack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read the axis of PACK, which its output has and its inputs lack."""
-    return _axis(options(operator, tflite.PackOptions), len(inputs[0].shape) + 1)
+    return _read_axis(options(operator, tflite.PackOptions), len(inputs[0].shape) + 1)
 
 
 def _read_unpack(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read the axis of UNPACK, which its input has and its outputs lack."""
-    return _axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
+    return _read_axis(options(operator, tflite.UnpackOptions), len(inputs[0].shape))
 
 
 def _read_no_attributes(

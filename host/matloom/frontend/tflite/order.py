@@ -12,14 +12,14 @@ def require_provided(
     tensors: FileTensors,
     names: Sequence[str],
     operators: Sequence[Any],
-    ends: tuple[Sequence[int], Sequence[int]],
+    inputs_and_outputs: tuple[Sequence[int], Sequence[int]],
 ) -> None:
     """Raise `ModelError` if an operator or output reads a tensor that nothing provides.
 
-    An interpreter would read whatever its memory happens to contain. `ends` are the numbers of the
-    network's inputs and outputs.
+    An interpreter would read whatever its memory happens to contain. `inputs_and_outputs` are the
+    numbers of the network's inputs and outputs.
     """
-    there = set(ends[0])
+    there = set(inputs_and_outputs[0])
     for at, operator in enumerate(operators):
         try:
             for number in numbers(operator, "Inputs").tolist():
@@ -30,7 +30,7 @@ def require_provided(
         except ModelError as error:
             raise ModelError(f"operator {at} ({names[at]}) {error}") from None
         there.update(numbers(operator, "Outputs").tolist())
-    for number in ends[1]:
+    for number in inputs_and_outputs[1]:
         if number not in there and tensors.is_computed(number):
             raise ModelError(f"output {number} must be made by an operator")
 
@@ -38,10 +38,7 @@ def require_provided(
 def repeated_writer(
     tensors: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
-    """Return a sentence about the first operator that writes a tensor that exists already.
-
-    The result is None if there is no such operator.
-    """
+    """Return a sentence about the first operator that writes an existing tensor, or None."""
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():

@@ -30,8 +30,8 @@ _VALUE, _SIDES = 2, 2
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
 
 
-def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
-    """Return the constant integers in the input with index `place`, flattened.
+def _constant_integers(subject: str, inputs: Sequence[Tensor], index: int) -> list[int]:
+    """Return the constant integers in input `index`, flattened; `subject` names them in errors.
 
     `subject` names them in messages.
 
@@ -42,9 +42,9 @@ def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
     Unsupported
         The input is computed.
     """
-    if place >= len(inputs):
-        raise Contradiction(f"must have its {subject} as input {place}, not {len(inputs)} inputs")
-    data = inputs[place].data
+    if index >= len(inputs):
+        raise Contradiction(f"must have its {subject} as input {index}, not {len(inputs)} inputs")
+    data = inputs[index].data
     if data is None:
         raise Unsupported(f"has a variable {subject}")
     if data.dtype.kind not in "iu":
@@ -52,16 +52,16 @@ def _parameter(subject: str, inputs: Sequence[Tensor], place: int) -> list[int]:
     return [int(value) for value in data.reshape(-1)]
 
 
-def _axis(axis: int, rank: int) -> int:
+def _axis_from_zero(axis: int, rank: int) -> int:
     """Return an axis as a number from 0; negative ones count from the last of `rank` axes."""
     if not -rank <= axis < rank:
         raise Contradiction(f"must have an axis of {-rank} to {rank - 1}, not {axis}")
     return axis % rank
 
 
-def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int:
-    """Return the only number in the constant input at a place."""
-    values = _parameter(subject, inputs, place)
+def _constant_integer(subject: str, inputs: Sequence[Tensor], index: int) -> int:
+    """Return the only number in constant input `index`; `subject` names it in errors."""
+    values = _constant_integers(subject, inputs, index)
     if len(values) != 1:
         raise Contradiction(f"must have 1 {subject}, not {len(values)}")
     return values[0]
@@ -69,7 +69,7 @@ def _single_parameter(subject: str, inputs: Sequence[Tensor], place: int) -> int
 
 def _read_pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read the padding before and after each axis from input 1."""
-    pairs = _parameter("padding", inputs, 1)
+    pairs = _constant_integers("padding", inputs, 1)
     if len(pairs) != 2 * len(inputs[0].shape):
         raise Contradiction(f"must have 2 paddings for each axis, not {len(pairs)}")
     return Pad(before=tuple(pairs[::2]), after=tuple(pairs[1::2]))
@@ -91,7 +91,7 @@ def _read_reduce(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
     """Read the reduced axes, and whether they stay as axes of size 1."""
     rank = len(inputs[0].shape)
     # Both interpreters ignore the axes of a scalar.
-    axes = {_axis(axis, rank) for axis in _parameter("axes", inputs, 1) if rank}
+    axes = {_axis_from_zero(axis, rank) for axis in _constant_integers("axes", inputs, 1) if rank}
     keep = bool(options(operator, tflite.ReducerOptions).KeepDims())
     return Reduce(axes=tuple(sorted(axes)), keep_dims=keep)
 
@@ -100,7 +100,7 @@ def _read_arg_extreme(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     """Read the axis along which the index of the largest or least element is found."""
-    return Axis(axis=_axis(_single_parameter("axis", inputs, 1), len(inputs[0].shape)))
+    return Axis(axis=_axis_from_zero(_constant_integer("axis", inputs, 1), len(inputs[0].shape)))
 
 
 def _read_transpose(
@@ -108,14 +108,14 @@ def _read_transpose(
 ) -> Attributes:
     """Read the permutation of axes."""
     rank = len(inputs[0].shape)
-    permutation = _parameter("permutation", inputs, 1)
-    return Transpose(permutation=tuple(_axis(axis, rank) for axis in permutation))
+    permutation = _constant_integers("permutation", inputs, 1)
+    return Transpose(permutation=tuple(_axis_from_zero(axis, rank) for axis in permutation))
 
 
 def _read_resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read the new height and width, and which positions are sampled."""
     table = options(operator, tflite.ResizeNearestNeighborOptions)
-    size = _parameter("size", inputs, 1)
+    size = _constant_integers("size", inputs, 1)
     if len(size) != _SIDES:
         raise Contradiction(f"must have a size of height and width, not {size}")
     return Resize(
@@ -130,7 +130,7 @@ def _read_split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tenso
     if not inputs[1:]:
         raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
-    axis = _axis(_single_parameter("axis", inputs, 0), len(shape))
+    axis = _axis_from_zero(_constant_integer("axis", inputs, 0), len(shape))
     if shape[axis] % len(outputs):
         raise Contradiction(f"must have outputs that divide {shape[axis]}, not {len(outputs)}")
     return Split(axis=axis, sizes=(shape[axis] // len(outputs),) * len(outputs))
@@ -139,8 +139,8 @@ def _read_split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tenso
 def _read_split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read the axis and the sizes of the parts; a size of -1 is the rest."""
     shape = inputs[0].shape
-    sizes = _parameter("sizes", inputs, 1)
-    axis = _axis(_single_parameter("axis", inputs, 2), len(shape))
+    sizes = _constant_integers("sizes", inputs, 1)
+    axis = _axis_from_zero(_constant_integer("axis", inputs, 2), len(shape))
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
     return Split(axis=axis, sizes=tuple(sizes))
@@ -148,7 +148,7 @@ def _read_split_v(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Ten
 
 def _read_slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     """Read begin and size of a slice; a size of -1 reaches to the end."""
-    begin, size = _parameter("begin", inputs, 1), _parameter("size", inputs, 2)
+    begin, size = _constant_integers("begin", inputs, 1), _constant_integers("size", inputs, 2)
     shape = inputs[0].shape
     if not len(begin) == len(size) == len(shape):
         raise Contradiction(
@@ -169,7 +169,7 @@ def _read_gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tens
     if table.BatchDims():
         raise Unsupported("has indices for each batch")
     shape, indices = inputs[0].shape, inputs[1].data
-    axis = _axis(table.Axis(), len(shape))
+    axis = _axis_from_zero(table.Axis(), len(shape))
     if (
         indices is not None
         and indices.size
@@ -190,7 +190,9 @@ def _read_strided_slice(
     if offset is not None and offset():
         raise Unsupported("has ends relative to its begins")
     names = ("begin", "end", "strides")
-    begins, ends, steps = (_parameter(name, inputs, at + 1) for at, name in enumerate(names))
+    begins, ends, steps = (
+        _constant_integers(name, inputs, at + 1) for at, name in enumerate(names)
+    )
     shape = inputs[0].shape
     if not len(begins) == len(ends) == len(steps) <= len(shape):
         raise Contradiction(f"must have begin, end and strides for {len(shape)} axes, not {begins}")

@@ -38,7 +38,7 @@ _MOST_STEPS = 128
 
 @dataclass(frozen=True, kw_only=True)
 class _Lstm:
-    """Constants and shapes of one operator.
+    """Constants and shapes of one int8 LSTM operator.
 
     Members
     -------
@@ -72,12 +72,12 @@ def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
     """
     table = options(item.table, tflite.UnidirectionalSequenceLSTMOptions)
     known, given, (output, *others) = additions.known, item.inputs, item.outputs
-    inputs = _operands(table, given, known)
+    inputs = _checked_inputs(table, given, known)
     kinds = known[output].dtype, known[output].shape
     if others or kinds != ("int8", (*inputs[0].shape[:2], inputs[_CELL].shape[1])):
         raise Unsupported(f"must have one output of int8 for each cell, not {kinds}")
     try:
-        lstm = _read(table, inputs)
+        lstm = _read_lstm(table, inputs)
     except ValueError as error:
         raise Unsupported(f"does not fit its scales: {error}") from None
     data, *state = [(at, known[at]) for at in (given[0], given[_HIDDEN], given[_CELL])]
@@ -90,7 +90,7 @@ def lstm_nodes(item: FileItem, additions: Additions) -> list[Node]:
     return writer.nodes
 
 
-def _read(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
+def _read_lstm(table: Any, inputs: Mapping[int, Tensor]) -> _Lstm:
     """Return an int8 LSTM from a TensorFlow Lite operator's options and its inputs by index."""
     data, hidden, cell = inputs[0], inputs[_HIDDEN], inputs[_CELL]
     power = math.log2(cell.scale)
@@ -122,8 +122,8 @@ def _concatenate(tensors: Sequence[Tensor]) -> Array:
     return np.concatenate([tensor.data for tensor in tensors if tensor.data is not None])
 
 
-def _operands(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[int, Tensor]:
-    """Return the tensors of the inputs, by index.
+def _checked_inputs(table: Any, numbers: Sequence[int], tensors: FileTensors) -> dict[int, Tensor]:
+    """Return the input tensors by index; raise `Unsupported` if any has an unusual form.
 
     Raises
     ------
@@ -186,15 +186,17 @@ class _Writer(NodeWriter):
         `data` and the two items of `state` (output, cell state) are tensors with their numbers.
         """
         lstm = self._lstm
-        layer = self._layer("input", lstm.weights, lstm.biases)
-        recurrence = self._layer("recurrent", lstm.recurrent, np.zeros_like(lstm.biases))
+        layer = self._add_layer_constants("input", lstm.weights, lstm.biases)
+        recurrence = self._add_layer_constants(
+            "recurrent", lstm.recurrent, np.zeros_like(lstm.biases)
+        )
         parameters = self.constant("scales", lstm.parameters)
         lengths = (lstm.steps, lstm.batch) if lstm.axis == 1 else (lstm.batch, lstm.steps)
-        sums = self._sums("inputs", data, lengths, layer)
+        sums = self._add_gate_sums("inputs", data, lengths, layer)
         (hidden, kind), (cell, cell_kind) = state
         results = []
         for step in range(lstm.steps):
-            again = self._sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
+            again = self._add_gate_sums(f"step {step}", (hidden, kind), (lstm.batch, 1), recurrence)
             inputs = sums, again, cell, parameters
             hidden = self.tensor(computed_like(kind, f"output {step}"))
             cell = self.tensor(computed_like(cell_kind, f"state {step}"))
@@ -207,7 +209,7 @@ class _Writer(NodeWriter):
             self.node(Op.PACK, tuple(results), (output,), Axis(axis=lstm.axis - 1))
         return hidden, cell
 
-    def _sums(
+    def _add_gate_sums(
         self,
         name: str,
         source: tuple[int, Tensor],
@@ -226,7 +228,7 @@ class _Writer(NodeWriter):
         row = self.add(Op.RESHAPE, (number,), image)
         return self.add(Op.CONV_2D, (row, *layer), sums, _POINTWISE)
 
-    def _layer(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
+    def _add_layer_constants(self, name: str, weights: Array, biases: Array) -> tuple[int, int]:
         """Add weights of scale 1 and biases; return their tensor numbers."""
         filters = weights.reshape(len(weights), 1, 1, -1)
         unscaled = Quantisation(scale=(1.0,), zero_point=(0,))

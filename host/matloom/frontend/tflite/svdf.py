@@ -45,21 +45,21 @@ def svdf_nodes(item: FileItem, additions: Additions) -> list[Node]:
     """
     (output,) = item.outputs
     rank = options(item.table, tflite.SVDFOptions).Rank()
-    inputs, made = _operands(item, additions, rank), additions.known[output]
-    parts = _split_into_int8(_split_by_rank(_data(inputs[_TIME]), rank))
+    inputs, made = _checked_inputs(item, additions, rank), additions.known[output]
+    parts = _split_into_int8(_split_by_rank(_constant_data(inputs[_TIME]), rank))
     for number in (item.inputs[_DATA], output):
         additions.use(number)
     writer = NodeWriter(item, additions)
-    memory = _memory(inputs, additions)
-    kept = _shift(writer, memory, _features(writer, inputs, item.inputs[_DATA], rank))
+    memory = _add_memory(inputs, additions)
+    kept = _add_shift(writer, memory, _add_features(writer, inputs, item.inputs[_DATA], rank))
     additions.hold(memory[1], memory[0], kept)
-    sums = _sums(writer, inputs, (kept, memory[1]), made, parts)
+    sums = _add_time_sums(writer, inputs, (kept, memory[1]), made, parts)
     writer.node(Op.RESHAPE, (sums,), (output,))
     return writer.nodes
 
 
-def _operands(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:
-    """Return the tensors of the inputs, by index.
+def _checked_inputs(item: FileItem, additions: Additions, rank: int) -> dict[int, Tensor]:
+    """Return the input tensors by index; raise `Unsupported` if any has an unusual form.
 
     Raises
     ------
@@ -124,8 +124,8 @@ def _expected_types_and_shapes(
     ]
 
 
-def _memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
-    """Add the tensor that holds the memory before a call, (1, time, batch, filters).
+def _add_memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
+    """Add the tensor of the memory before a call, (1, time, batch, filters); return both.
 
     Returns its number and the tensor.
     """
@@ -140,19 +140,21 @@ def _split_by_rank(weights: Array, rank: int) -> Array:
     return weights.reshape(-1, rank, weights.shape[1]).swapaxes(0, 1)
 
 
-def _data(tensor: Tensor) -> Array:
+def _constant_data(tensor: Tensor) -> Array:
     """Return the data of a constant."""
     assert tensor.data is not None
     return tensor.data
 
 
-def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
+def _add_features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, rank: int) -> int:
     """Add a CONV_2D of the newest input with the feature weights; return its output's number.
 
     `number` is the input's tensor number. The output is (1, 1, batch, filters).
     """
     data, state = inputs[_DATA], inputs[_STATE]
-    weights = _split_by_rank(_data(inputs[_FEATURES]), rank).reshape(-1, 1, 1, data.shape[1])
+    weights = _split_by_rank(_constant_data(inputs[_FEATURES]), rank).reshape(
+        -1, 1, 1, data.shape[1]
+    )
     row = computed_like(data, "input", (1, 1, *data.shape))
     operands = (
         writer.add(Op.RESHAPE, (number,), row),
@@ -163,8 +165,8 @@ def _features(writer: NodeWriter, inputs: Mapping[int, Tensor], number: int, ran
     return writer.add(Op.CONV_2D, operands, features, Conv2D())
 
 
-def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
-    """Add operators that drop the memory's oldest row and append row `newest`.
+def _add_shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
+    """Drop the memory's oldest row and append tensor `newest`; return the new memory's number.
 
     Returns the tensor number of the memory after the call.
     """
@@ -179,14 +181,14 @@ def _shift(writer: NodeWriter, memory: tuple[int, Tensor], newest: int) -> int:
     return writer.add(Op.CONCATENATION, (younger, newest), kept, Axis(axis=1))
 
 
-def _sums(
+def _add_time_sums(
     writer: NodeWriter,
     inputs: Mapping[int, Tensor],
     memory: tuple[int, Tensor],
     output: Tensor,
     parts: Sequence[Array],
 ) -> int:
-    """Add a depthwise convolution of the memory; return its output's number.
+    """Add a depthwise convolution of the memory along time; return its output's number.
 
     Its weights are the sum of `parts`, arrays of int8 (ranks, units, time). The output is (1, 1,
     batch, units).
@@ -203,7 +205,7 @@ def _sums(
     operands = (
         writer.add(Op.RESHAPE, (number,), image),
         writer.constant("time weights", weights, inputs[_TIME].quantisation),
-        writer.constant("bias", _data(inputs[_BIAS])),
+        writer.constant("bias", _constant_data(inputs[_BIAS])),
     )
     made = computed_like(output, "row", (1, 1, batch, units))
     return writer.add(

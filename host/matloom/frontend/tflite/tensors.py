@@ -71,7 +71,7 @@ class FileTensors:
         if table.IsVariable() or (number not in self.produced and self._is_empty(table)):
             return False
         try:
-            return bool(self._raw(table.Buffer()).size == 0)
+            return bool(self._buffer_bytes(table.Buffer()).size == 0)
         except ModelError as error:
             raise ModelError(f"{prefix}{error}") from None
 
@@ -96,7 +96,7 @@ class FileTensors:
 
     def __getitem__(self, number: int) -> Tensor:
         """Return a tensor; raise an error if it breaks a rule of the graph."""
-        tensor, problem = self._read(number)
+        tensor, problem = self._read_cached(number)
         if problem is not None:
             raise problem
         return tensor
@@ -107,14 +107,14 @@ class FileTensors:
         It has no quantisation if it breaks a rule of the graph. Raises `Unsupported` if the graph
         cannot represent its elements either.
         """
-        return self._read(number)[0]
+        return self._read_cached(number)[0]
 
-    def _read(self, number: int) -> tuple[Tensor, Unsupported | None]:
-        """Return a tensor, and the reason if its quantisation is unsupported; both are kept."""
+    def _read_cached(self, number: int) -> tuple[Tensor, Unsupported | None]:
+        """Return a tensor, and why its quantisation is unsupported, or None; cached."""
         if number not in self._known:
             table, prefix = self._table(number)
             try:
-                tensor = self._tensor(table, number)
+                tensor = self._declared_tensor(table, number)
             except ModelError as error:
                 raise type(error)(f"{prefix}{error}", hint=error.hint) from None
             problem = _problem(tensor)
@@ -131,7 +131,7 @@ class FileTensors:
         table = self.subgraph.Tensors(number)
         return table, f"uses tensor {number} ({_name(table, number)}), which "
 
-    def _tensor(self, table: Any, number: int) -> Tensor:
+    def _declared_tensor(self, table: Any, number: int) -> Tensor:
         """Return a tensor as the file declares it, with its data if it is constant."""
         dtype = DTYPES.get(table.Type())
         packed = self._is_4_bit(table, number)
@@ -174,9 +174,9 @@ class FileTensors:
         is_narrow = table.Type() == tflite.TensorType.INT4 and number not in self.passed
         if not is_narrow or not 0 <= table.Buffer() < self.buffers:
             return False
-        return bool(self._raw(table.Buffer()).size > 0)
+        return bool(self._buffer_bytes(table.Buffer()).size > 0)
 
-    def _raw(self, buffer: int) -> Array:
+    def _buffer_bytes(self, buffer: int) -> Array:
         """Return the bytes of the buffer with index `buffer`; empty if it has no data.
 
         They are in the buffer's table, or at the end of the file.
@@ -213,7 +213,7 @@ class FileTensors:
         MisreadInMicro
             The values are sparse.
         """
-        raw = self._raw(table.Buffer())
+        raw = self._buffer_bytes(table.Buffer())
         if raw.size == 0:
             return None
         if table.Sparsity() is not None:

@@ -72,7 +72,7 @@ def _rewrite(objects: Any) -> bytes:
     main, left, changed = objects.subgraphs[0], False, False
     main.tensors, operators = list(main.tensors), []
     for at, operator in enumerate(main.operators):
-        if _name(objects, operator) not in CONTROL:
+        if _operator_name(objects, operator) not in CONTROL:
             operators.append(operator)
             continue
         try:
@@ -89,7 +89,7 @@ def _rewrite(objects: Any) -> bytes:
     return serialise(objects)
 
 
-def _name(model: Any, operator: Any) -> str:
+def _operator_name(model: Any, operator: Any) -> str:
     """Return the name of an operator's kind, such as WHILE."""
     code = model.operatorCodes[operator.opcodeIndex]
     return enum_name(tflite.BuiltinOperator, max(code.builtinCode, code.deprecatedBuiltinCode))
@@ -102,7 +102,7 @@ class _Writer:
         self.model, self.main, self.operator = model, model.subgraphs[0], operator
         self.label, self.replacement = label, list[Any]()
         self._constants: dict[tuple[int, int], int] = {}
-        self.is_loop = _name(model, operator) == "WHILE"
+        self.is_loop = _operator_name(model, operator) == "WHILE"
         options = operator.builtinOptions
         numbers = (
             (options.condSubgraphIndex, options.bodySubgraphIndex)
@@ -127,14 +127,14 @@ class _Writer:
     def _is_word_layer(self, graph: Any, operator: Any) -> bool:
         """Return whether an operator is a layer whose input is int8 or int16."""
         given = graph.tensors[operator.inputs[0]]
-        return _name(self.model, operator) in LAYERS and given.type in _WORDS
+        return _operator_name(self.model, operator) in LAYERS and given.type in _WORDS
 
     def _write_branches(self) -> None:
         """Add the operators of both branches, and a choice for each output."""
         condition, *given = map(int, self.operator.inputs)
         chosen = []
         for branch, side in zip(self.called, ("then", "else"), strict=True):
-            if not {_name(self.model, each) for each in branch.operators} <= _CANNOT_FAIL:
+            if not {_operator_name(self.model, each) for each in branch.operators} <= _CANNOT_FAIL:
                 raise _RefusedError
             self._require_same(branch, branch.inputs, given)
             self._require_same(branch, branch.outputs, self.operator.outputs)
@@ -154,7 +154,7 @@ class _Writer:
             (self.main, self.operator.outputs),
         ):
             self._require_same(graph, side, carried)
-        values = {at: self._value(self.main, number) for at, number in enumerate(carried)}
+        values = {at: self._known_value(self.main, number) for at, number in enumerate(carried)}
         iteration = 0
         while self._loop_continues(condition, values):
             if (iteration + 1) * max(1, len(body.operators)) > _MAX_OPERATORS:
@@ -186,14 +186,14 @@ class _Writer:
             if value is not None
         }
         for operator in graph.operators:
-            name = _name(self.model, operator)
-            values = [self._value(graph, int(at), known) for at in operator.inputs]
+            name = _operator_name(self.model, operator)
+            values = [self._known_value(graph, int(at), known) for at in operator.inputs]
             fused = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
             if name in _COUNTS and not fused and all(value is not None for value in values):
                 known[int(operator.outputs[0])] = _COUNTS[name](*values)
         return known
 
-    def _value(self, graph: Any, number: int, known: _Known | None = None) -> Array | None:
+    def _known_value(self, graph: Any, number: int, known: _Known | None = None) -> Array | None:
         """Return a tensor's integers or booleans if it is in `known` or constant; None if not."""
         if known and number in known:
             return known[number]

@@ -68,7 +68,7 @@ class Resources:
         Unsupported
             The variable has no initial value, and was not assigned yet.
         """
-        name = self._name(handle)
+        name = self._variable_name(handle)
         if name in self.after:
             self.copies[number] = name
             return self.after[name]
@@ -88,13 +88,13 @@ class Resources:
         Unsupported
             The variable is assigned twice in a call.
         """
-        name = self._name(handle)
+        name = self._variable_name(handle)
         if name in self.after:
             raise Unsupported(f"must assign variable {name!r} once in a call, not twice")
         self.after[name] = number
 
     def hold(self, tensor: Tensor, before: int, after: int) -> None:
-        """Record a variable for the internal state of an operator, which is zero at first.
+        """Record an operator's internal state, 0 at first, in tensors `before` and `after` a call.
 
         `before` and `after` are the numbers of the tensors that hold it before and after a call.
         """
@@ -103,7 +103,7 @@ class Resources:
         self.initial[name] = np.full(tensor.shape, zero, tensor.dtype)
         self.before[name], self.after[name] = before, after
 
-    def _name(self, handle: int) -> str:
+    def _variable_name(self, handle: int) -> str:
         """Return the variable's name of a handle, a tensor that refers to a variable."""
         if handle not in self.names:
             raise ModelError(f"must use the handle of a variable, not tensor {handle}")
@@ -121,7 +121,7 @@ class Resources:
         Unsupported
             A variable is used in several shapes or types.
         """
-        self._check(tensors)
+        self._require_same_kinds(tensors)
         for name in self.before.keys() - self.after.keys():
             number = self.before[name]
             tensors[number] = replace(tensors[number], data=self.initial[name])
@@ -136,7 +136,7 @@ class Resources:
             variables.append(Variable(name=name, before=before, after=after, initial=initial))
         return tuple(variables)
 
-    def _check(self, tensors: Mapping[int, Tensor]) -> None:
+    def _require_same_kinds(self, tensors: Mapping[int, Tensor]) -> None:
         """Raise `Unsupported` if a variable is used with different types or shapes."""
         used = [(name, number) for number, name in self.copies.items()]
         used += [*self.before.items(), *self.after.items()]

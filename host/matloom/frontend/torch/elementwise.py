@@ -56,7 +56,7 @@ def _arithmetic_writer(op: str) -> Handler:
     """Return a handler that writes an ONNX operator of two operands of the result's type."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the operator and return its output's name."""
+        """Write ONNX operator `op` for a call in PyTorch; return its output's name."""
         second = "exponent" if op == "Pow" else "other"
         inputs = [writer.operand(call[name], call.dtype) for name in ("self", second)]
         return writer.add(op, *inputs)
@@ -68,7 +68,7 @@ def _sum_writer(op: str) -> Handler:
     """Return a handler of a sum or difference, whose second operand may have a factor."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the operator and return its output's name."""
+        """Write ONNX operator `op` for a call in PyTorch; return its output's name."""
         first = writer.operand(call["self"], call.dtype)
         second = writer.operand(call["other"], call.dtype)
         if call.get("alpha", 1) != 1:
@@ -80,7 +80,7 @@ def _sum_writer(op: str) -> Handler:
 
 
 def _write_divide(writer: Writer, call: Call) -> str:
-    """Write a division, rounded down if asked for floats."""
+    """Write a division, rounded down if the call asks for it; return the quotient's name."""
     mode = call.get("rounding_mode")
     quotient = writer.add(
         "Div", *(writer.operand(call[name], call.dtype) for name in ("self", "other"))
@@ -96,7 +96,7 @@ def _comparison_writer(op: str) -> Handler:
     """Return a handler that compares operands in their common type."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the comparison and return its output's name."""
+        """Write ONNX operator `op` for a call in PyTorch; return its output's name."""
         types = [each.dtype for each in call.arguments.values() if isinstance(each, Value)]
         common = np.result_type(*types).name
         if common.startswith("int") and isinstance(call["other"], float):
@@ -128,7 +128,7 @@ def _clip_writer(low: str, high: str) -> Handler:
     """Return a handler of Clip; `low` and `high` name the arguments that hold the limits."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the Clip and return its output's name."""
+        """Write a Clip for a call in PyTorch; return its output's name."""
         ends = [call.get(low), call.get(high)]
         if any(isinstance(end, Value) for end in ends):
             raise call.refuse("tensors as limits")

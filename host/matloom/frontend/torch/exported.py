@@ -81,7 +81,7 @@ class _Conversion:
         inputs = list(self._placeholders())
         for node in self.program.graph_module.graph.nodes:
             if node.op == "call_function":
-                self.values[node.name] = self._call(node)
+                self.values[node.name] = self._convert_call(node)
             elif node.op == "get_attr":
                 self.values[node.name] = self._constant(node.name, self._attribute(node.target))
         names = [(name, self.values[name]) for name in self._outputs()]
@@ -147,7 +147,7 @@ class _Conversion:
                 names.append(name)
         return names
 
-    def _call(self, node: Any) -> Any:
+    def _convert_call(self, node: Any) -> Any:
         """Convert a `call_function` node; return its value in the graph, or a list of values."""
         target = node.target
         if target is operator.getitem:

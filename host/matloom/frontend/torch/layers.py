@@ -108,7 +108,7 @@ def _write_addmm(writer: Writer, call: Call) -> str:
 
 
 def _write_batch_norm(writer: Writer, call: Call) -> Any:
-    """Write BatchNormalization for inference, and no names for other outputs."""
+    """Write BatchNormalization for inference; return its name, and None for statistics."""
     if call.get("training", False):
         raise call.refuse("training")
     data = call["input"]
@@ -131,7 +131,7 @@ def _write_batch_norm(writer: Writer, call: Call) -> Any:
 
 
 def _write_layer_norm(writer: Writer, call: Call) -> Any:
-    """Write LayerNormalization, and no names for other outputs."""
+    """Write LayerNormalization; return its output's name, and None for statistics."""
     data, shape = call["input"], list(call["normalized_shape"])
     weight = call.get("weight")
     scale = weight.name if weight is not None else writer.constant(np.ones(shape), data.dtype)
@@ -177,7 +177,7 @@ def _pool_writer(op: str, axes: int) -> Handler:
     """Return a handler of MaxPool or AveragePool over a number of spatial axes."""
 
     def handler(writer: Writer, call: Call) -> Any:
-        """Write the pool and return its output's name, without one for the indices."""
+        """Write ONNX operator `op` for a pool in PyTorch; return its name, and None for indices."""
         data, kernel = call["self"], _per_axis(call["kernel_size"], axes)
         if data.rank != axes + 2:
             raise call.refuse("an input without a batch")
@@ -204,7 +204,7 @@ def _adaptive_pool_writer(op: str) -> Handler:
     """Return a handler of pools to a requested size, which must divide the input's."""
 
     def handler(writer: Writer, call: Call) -> Any:
-        """Write the pool and return its output's name, without one for the indices."""
+        """Write ONNX operator `op` for a pool in PyTorch; return its name, and None for indices."""
         data = call["self"]
         image = data.shape[2:]
         wanted = _per_axis(call["output_size"], len(image))
@@ -224,7 +224,7 @@ def _softmax_writer(op: str) -> Handler:
     """Return a handler of Softmax or LogSoftmax."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the operator and return its output's name."""
+        """Write ONNX operator `op` along the call's axis; return its output's name."""
         return writer.add(op, writer.cast(call["self"], call.dtype), axis=call["dim"])
 
     return handler

@@ -141,7 +141,7 @@ def _resize_writer(mode: str) -> Handler:
     """Return a handler of Resize by an ONNX mode, such as "linear"."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the resize and return its output's name."""
+        """Write a Resize to the size of the call's result; return its output's name."""
         data = call.get("self", call.get("input"))
         transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
         sizes = writer.integers(call.shape)
@@ -163,7 +163,7 @@ def _reduction_writer(op: str) -> Handler:
     """Return a handler of a reduction such as ReduceMean; without `dim` over all axes."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the reduction and return its output's name."""
+        """Write ONNX operator `op` over the call's axes; return its output's name."""
         data = call["self"]
         dims = call.get("dim")
         dims = list(range(data.rank)) if dims is None or dims == [] else dims
@@ -181,7 +181,7 @@ def _extreme_writer(op: str) -> Handler:
     """
 
     def handler(writer: Writer, call: Call) -> Any:
-        """Write the extreme of two tensors, of all elements, or of an axis with its index."""
+        """Write an extreme of two tensors, of all elements, or of an axis; return its names."""
         if call.get("other") is not None:
             return writer.add(op, call["self"].name, call["other"].name)
         if call.get("dim") is None:
@@ -198,7 +198,7 @@ def _arg_extreme_writer(op: str) -> Handler:
     """Return a handler of ArgMax or ArgMin; without `dim` of the flattened input."""
 
     def handler(writer: Writer, call: Call) -> str:
-        """Write the operator and return its output's name."""
+        """Write ONNX operator `op` for a call in PyTorch; return its output's name."""
         data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
             flat = writer.add("Reshape", data.name, writer.integers([-1]))

@@ -10,7 +10,7 @@ from matloom.frontend.torch.writer import Call, Value, Writer
 Handler = Callable[[Writer, Call], Any]
 
 
-def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
+def _scale_and_zero_point(writer: Writer, call: Call, dtype: str) -> list[str]:
     """Return the names of the scale and the zero point of a call, in the types that ONNX requires.
 
     `dtype` is the type of the quantised value.
@@ -37,7 +37,7 @@ def _write_quantise(writer: Writer, call: Call) -> str:
     result = writer.add(
         "QuantizeLinear",
         call["input"].name,
-        *_parameters(writer, call, call.dtype),
+        *_scale_and_zero_point(writer, call, call.dtype),
         **_axis_attribute(call),
     )
     limits = np.iinfo(call.dtype)
@@ -50,7 +50,7 @@ def _write_quantise(writer: Writer, call: Call) -> str:
 def _write_dequantise(writer: Writer, call: Call) -> str:
     """Write DequantizeLinear, and keep its constant scales for later operators."""
     data = call["input"]
-    parameters = _parameters(writer, call, data.dtype)
+    parameters = _scale_and_zero_point(writer, call, data.dtype)
     result = writer.add("DequantizeLinear", data.name, *parameters, **_axis_attribute(call))
     if parameters[0] in writer.constants:
         writer.scales[result] = writer.constants[parameters[0]]

@@ -148,8 +148,8 @@ class Writer:
 
         for name, value in outputs:
             self.nodes.append(helper.make_node("Identity", [value.name], [name]))
-        input_infos = [_info(value.name, value) for value in inputs]
-        output_infos = [_info(name, value) for name, value in outputs]
+        input_infos = [_value_declaration(value.name, value) for value in inputs]
+        output_infos = [_value_declaration(name, value) for name, value in outputs]
         used = {name for node in self.nodes for name in node.input}
         initializers = [
             onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
@@ -166,7 +166,7 @@ class Writer:
         return content
 
 
-def _info(name: str, value: Value) -> Any:
+def _value_declaration(name: str, value: Value) -> Any:
     """Return the ONNX declaration of an input or output."""
     from onnx import helper
 

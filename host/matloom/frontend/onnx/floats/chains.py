@@ -28,7 +28,7 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """A function of one value.
+    """A chain of element-wise operators, as one function of one value.
 
     Members
     -------
@@ -53,7 +53,7 @@ class Chain:
 
 @dataclass(kw_only=True)
 class Chains:
-    """The functions of one value that a file computes.
+    """All chains of element-wise operators in a file, each a function of one value.
 
     `constants` are the file's constants by name; `chains` are the functions, by the name of their
     result.
@@ -64,7 +64,7 @@ class Chains:
 
     def add(self, node: FileNode) -> None:
         """Add the output of an operator if it is a function of one value."""
-        chain = self._chain(node)
+        chain = self._find_chain(node)
         if chain is not None:
             self.chains[node.output] = chain
 
@@ -76,7 +76,7 @@ class Chains:
             return Chain(source=name, text="Reciprocal(x)", plain=False)
         return Chain(source=chain.source, text=text, plain=False)
 
-    def _chain(self, node: FileNode) -> Chain | None:
+    def _find_chain(self, node: FileNode) -> Chain | None:
         """Return the chain of scalar functions that ends in a node; None if there is none."""
         if node.op == "Identity":
             return self.chains.get(node.source)
@@ -97,9 +97,9 @@ class Chains:
         if len(sources) != 1 or not scalars:
             return None
         (source,) = sources
-        operands = [self._operand(name, source) for name in names]
+        operands = [self._operand_text(name, source) for name in names]
         if node.op == "Clip":
-            operands = [operands[0], *self._limits(node)]
+            operands = [operands[0], *self._clip_limits(node)]
         given = [float(node.options.get(key, value)) for key, value in STEPS[node.op][1].items()]
         text = write_step(node.op, [*operands, *given])
         inner = [self.chains[name].plain for name in computed if name != source]
@@ -109,13 +109,13 @@ class Chains:
         return Chain(source=source, text=text, plain=plain)
 
     def _is_plain(self, node: FileNode) -> bool:
-        """Return whether the engine computes an operator without a FUNCTION."""
+        """Return whether the engine computes an operator without a table of the function."""
         last = self.constants.get(node.input(1))
         if node.op == "Pow":
             return last is not None and float(last.reshape(-1)[0]) == 2
         return node.op in _ENGINE_STEPS or (node.op == "Div" and last is not None)
 
-    def _limits(self, node: FileNode) -> list[float]:
+    def _clip_limits(self, node: FileNode) -> list[float]:
         """Return the lower and the upper limit of a Clip.
 
         Older files state them as attributes, newer ones as constant inputs.
@@ -130,7 +130,7 @@ class Chains:
         """Return the tensor that a value is computed from: the start of its chain, or itself."""
         return self.chains[name].source if name in self.chains else name
 
-    def _operand(self, name: str, source: str) -> str | float:
+    def _operand_text(self, name: str, source: str) -> str | float:
         """Return an operand as a number, as `x` (the source) or as its chain's expression."""
         if name in self.constants:
             return float(self.constants[name].reshape(-1)[0])
@@ -140,7 +140,7 @@ class Chains:
 def find_chains(
     nodes: Sequence[FileNode], constants: Mapping[str, Array], outputs: Iterable[str]
 ) -> tuple[Chains, list[FileNode]]:
-    """Return the functions of one value in a file, and the operators that are still needed.
+    """Return a file's chains of element-wise operators, and the operators still needed.
 
     An operator is needed if an output depends on it; a function depends only on its source, not on
     the steps in between. `nodes` must be in order of execution.
@@ -157,12 +157,12 @@ def find_chains(
         if needed.isdisjoint(node.outputs):
             continue
         kept.append(node)
-        needed.update(_operands(node, chains))
+        needed.update(_needed_inputs(node, chains))
     return chains, kept[::-1]
 
 
-def _operands(node: FileNode, chains: Chains) -> Sequence[str]:
-    """Return the names of the values that must be converted before an operator."""
+def _needed_inputs(node: FileNode, chains: Chains) -> Sequence[str]:
+    """Return the names of the values from which an operator, or its chain, is computed."""
     chain = chains.chains.get(node.output)
     if chain is not None and not chain.plain:
         return [chain.source]

@@ -9,21 +9,26 @@ from matloom.ir.graph import Op
 
 
 def extend(
-    values: FloatValues, number: int, axis: int, before: Sequence[int], after: Sequence[int]
+    values: FloatValues,
+    number: int,
+    axis: int,
+    indices_before: Sequence[int],
+    indices_after: Sequence[int],
 ) -> int:
-    """Return the number of a tensor extended along an axis by copies of some of its slices.
+    """Return the number of a tensor extended by copies of its slices at indices along an axis.
 
-    `before` and `after` are the indices of the slices that are put before and after it, in order.
+    `indices_before` and `indices_after` are the indices of the slices that are put before and after
+    it, in order.
     """
     shape = values.builder.tensors[number].shape
     known = dict[int, int]()
-    for place in (*before, *after):
+    for place in (*indices_before, *indices_after):
         if place not in known:
             begin, size = [0] * len(shape), list(shape)
             begin[axis], size[axis] = place, 1
             part = Slice(begin=tuple(begin), size=tuple(size), step=(1,) * len(shape))
             known[place] = values.add(Op.STRIDED_SLICE, [number], part)
-    sides = ([known[place] for place in places] for places in (before, after))
+    sides = ([known[place] for place in places] for places in (indices_before, indices_after))
     parts = [[join(values, side, axis)] if side else [] for side in sides]
     return join(values, [*parts[0], number, *parts[1]], axis)
 

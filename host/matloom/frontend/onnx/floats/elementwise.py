@@ -33,7 +33,7 @@ def _binary_converter(op: Op, attributes: Attributes | None = None) -> _Converte
     """Return a converter that applies a binary operator to a node's inputs, left to right."""
 
     def convert(values: FloatValues, node: FileNode) -> None:
-        """Add the operators for one node of the file."""
+        """Add operator `op` for a node of the file, once for each further input."""
         order = values.order_of(node.inputs)
         made, *others = values.operands(node.inputs, order)
         for other in others:
@@ -80,7 +80,7 @@ def _unary_converter(op: Op) -> _Converter:
     """Return a converter of nodes with one input to an operator without attributes."""
 
     def convert(values: FloatValues, node: FileNode) -> None:
-        """Add the operator for one node of the file."""
+        """Add operator `op` for a node of the file with one input."""
         number, order = _first_input(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 

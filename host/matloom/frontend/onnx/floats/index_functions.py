@@ -25,7 +25,7 @@ _EXCLUDED = np.float32(-1e4)
 
 
 class IndexFunctions:
-    """Converts operators that compute with indices.
+    """Converts operators that compute with integer inputs (indices), such as those of masks.
 
     Inputs of integers are indices. If they choose rows of tables, the shortest table limits them;
     otherwise they are taken to be 0 and 1. When an operator on floats reads a function of an index,
@@ -42,14 +42,14 @@ class IndexFunctions:
         #: Functions by name; those of inputs are the indices themselves.
         self._found: dict[str, _Function] = {}
         names = [name for name in values.held if values.is_integer(name)]
-        counts = _counts(values, nodes, names)
+        counts = _bounds(values, nodes, names)
         for name in names:
             dtype = values.builder.tensors[values.in_file_order(name)].dtype
             made = IndexFunction.of_input(name, values.shape(name), dtype, counts[name])
             self._found[name] = made
 
     def convert(self, node: FileNode) -> FileNode | None:
-        """Convert an operator if it reads indices or functions of them.
+        """Convert an operator that reads indices; return one still to be converted, or None.
 
         Returns None if this is done. Otherwise, returns an operator on floats, the given one or a
         replacement, for the caller to convert; its inputs are tensors.
@@ -172,7 +172,7 @@ class IndexFunctions:
         """
         values, name, term = self._values, node.inputs[index], f"{node.output}/{index}"
         if values.is_constant(name) or name in functions:
-            made = self._mask(node, index, name, functions)
+            made = self._masked_operand(node, index, name, functions)
             if made is not None and _is_zero(made):
                 return ""
             if made is not None:
@@ -180,7 +180,7 @@ class IndexFunctions:
                 self.look_up(term)
                 return term
         self.look_up(name)
-        factor = self._mask(node, index, "", functions)
+        factor = self._masked_operand(node, index, "", functions)
         assert factor is not None
         self._found[term] = factor
         self.look_up(term)
@@ -188,7 +188,7 @@ class IndexFunctions:
         ELEMENTWISE["Mul"](values, replace(node, op="Mul", inputs=(name, term), outputs=(product,)))
         return product
 
-    def _mask(
+    def _masked_operand(
         self, node: FileNode, index: int, name: str, functions: Mapping[str, _Function]
     ) -> _Function | None:
         """Return the value `name` with zeros where a Where does not choose its operand `index`.
@@ -273,8 +273,8 @@ def _is_zero(function: _Function) -> bool:
     return not any(part.values.any() for part in parts)
 
 
-def _counts(values: FloatValues, nodes: Sequence[FileNode], names: Sequence[str]) -> dict[str, int]:
-    """Return, for each input of indices, a number that its indices stay below, by its name.
+def _bounds(values: FloatValues, nodes: Sequence[FileNode], names: Sequence[str]) -> dict[str, int]:
+    """Return an exclusive upper bound of the indices in each input of indices, by name.
 
     The tables whose rows are chosen by indices limit them. If only functions of indices choose
     rows, the number is large enough for all rows.

@@ -16,7 +16,7 @@ _OPPOSITE = {"Max": "Min", "Min": "Max"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JointFunction:
-    """The minimum or the maximum of several functions of one index each.
+    """The minimum or the maximum of several functions, each of one index of an input.
 
     All functions have the same two values, so any function of the result is again a minimum or a
     maximum of functions.
@@ -60,17 +60,17 @@ def combine(
             return made
     limit = _LIMITS.get(node.op)
     if limit and all(_has_flags(each) for each in (*functions.values(), *constants.values())):
-        return _join(node, limit, functions, constants)
+        return _join_functions(node, limit, functions, constants)
     ((name, joint), *others) = functions.items()
     if others or not isinstance(joint, JointFunction):
         return None
-    return _map(node, name, joint, constants)
+    return _apply_to_joint(node, name, joint, constants)
 
 
 def move_joint(
     node: FileNode, source: JointFunction, constants: Mapping[str, Array]
 ) -> dict[str, JointFunction]:
-    """Return the outputs of an operator that moves elements of a function, by name.
+    """Return the outputs, by name, of an operator that only moves elements, such as Transpose.
 
     `constants` are the operator's other inputs, by name.
     """
@@ -78,13 +78,13 @@ def move_joint(
     return {name: replace(source, parts=tuple(each[name] for each in moved)) for name in moved[0]}
 
 
-def _join(
+def _join_functions(
     node: FileNode,
     limit: str,
     functions: Mapping[str, IndexFunction | JointFunction],
     constants: Mapping[str, Array],
 ) -> JointFunction | None:
-    """Return the minimum or the maximum of functions and constants of 0 and 1.
+    """Return the `limit` ("Min" or "Max") of functions and constants of 0 and 1; or None.
 
     `limit` is "Min" or "Max". The result is None if a function has the other limit inside.
     """
@@ -103,10 +103,10 @@ def _join(
     return JointFunction(op=limit, parts=tuple(each.broadcast_to(shape) for each in parts))
 
 
-def _map(
+def _apply_to_joint(
     node: FileNode, name: str, joint: JointFunction, constants: Mapping[str, Array]
 ) -> JointFunction | None:
-    """Return the result of an operator on `joint` and constants as a minimum or maximum, too.
+    """Return an operator's result on a minimum or maximum, `joint`, in the same form; or None.
 
     `name` is the input that `joint` is. Returns None if a constant has several elements, or `joint`
     has more than two values.

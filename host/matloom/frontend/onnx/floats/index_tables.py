@@ -30,7 +30,7 @@ _MOST_VALUES = 1 << 24
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IndexFunction:
-    """A value each of whose elements is a function of one index of one input.
+    """A value computed from indices: each element is a function of one index of one input.
 
     The function may differ between elements, as in a mask that also excludes later tokens.
 
@@ -79,7 +79,7 @@ class IndexFunction:
     def as_limits(
         self, limit: Callable[[Array, Array], Array], excluded: np.float32
     ) -> tuple[Array, Array] | None:
-        """Return a number for each class and one for each element whose `limit` are the values.
+        """Return numbers by class of indices and by element, of which `limit` makes the values.
 
         The result is None if there are no such numbers. Values below `excluded` count as equal to
         it.
@@ -105,7 +105,7 @@ class IndexFunction:
         return replace(self, places=places, values=values, shape=shape)
 
     def simplify(self) -> "IndexFunction":
-        """Return the same function with as few classes, and axes of `places`, as possible."""
+        """Return the same function with fewest classes (indices with equal values) and axes."""
         rows = self.values.reshape(len(self.values), -1)
         _rows, first, classes = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         axes = range(1, self.values.ndim)
@@ -148,7 +148,7 @@ def compute(
         return None
     # A Cast to floats has become an Identity that keeps the type.
     op = "Cast" if "to" in node.options else node.op
-    values = _run(replace(node, op=op), inputs)[node.output]
+    values = _evaluate_node(replace(node, op=op), inputs)[node.output]
     made = replace(first, places=places[0], classes=classes.reshape(-1), values=values, shape=shape)
     return made.simplify()
 
@@ -156,14 +156,14 @@ def compute(
 def move(
     node: FileNode, source: IndexFunction, constants: Mapping[str, Array]
 ) -> dict[str, IndexFunction]:
-    """Return the outputs of an operator that moves elements of a function, by name.
+    """Return the outputs, by name, of an operator that only moves elements, such as Transpose.
 
     `constants` are the operator's other inputs, by name.
     """
 
     def apply(data: Array) -> dict[str, Array]:
         """Return the node's outputs, by name, for an input broadcast to the source's shape."""
-        return _run(node, {node.source: np.broadcast_to(data, source.shape), **constants})
+        return _evaluate_node(node, {node.source: np.broadcast_to(data, source.shape), **constants})
 
     places = apply(source.places)
     if source.is_uniform:
@@ -200,10 +200,10 @@ def _without_repetitions(data: Array, axes: Iterable[int]) -> Array:
     return data
 
 
-def _run(node: FileNode, given: Mapping[str, Array]) -> dict[str, Array]:
+def _evaluate_node(node: FileNode, inputs_by_name: Mapping[str, Array]) -> dict[str, Array]:
     """Compute a node with ONNX's reference evaluator; return its outputs by name."""
     import onnx
 
     inputs: Sequence[str] = node.inputs
     proto = onnx.helper.make_node(node.op, list(inputs), list(node.outputs), **node.options)
-    return evaluate(proto, given, node.opset)
+    return evaluate(proto, inputs_by_name, node.opset)

@@ -24,13 +24,13 @@ def interpolate(values: FloatValues, number: int, size: Resize, name: str) -> in
     for axis, factor in enumerate(factors, 1):
         last = values.builder.tensors[number].shape[axis] - 1
         number = extend(values, number, axis, [0] * (factor // 2), [last] * (factor // 2))
-    taps = np.outer(*map(_average, factors)).astype(np.float32)
+    taps = np.outer(*map(_averaging_weights, factors)).astype(np.float32)
     filters = np.repeat(taps[np.newaxis, :, :, np.newaxis], shape[3], axis=3)
     operands = [number, values.builder.constant(filters)]
     return values.add(Op.DEPTHWISE_CONV_2D, operands, DepthwiseConv2D(), name=name)
 
 
-def _average(factor: int) -> npt.NDArray[np.float64]:
+def _averaging_weights(factor: int) -> npt.NDArray[np.float64]:
     """Return the weights that average positions along an axis, each repeated `factor` times."""
     weights = np.full(factor | 1, 1 / factor)
     if factor % 2 == 0:
@@ -45,7 +45,9 @@ def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> No
     for axis, target in options.resized_axes().items():
         # An axis that moves behind all others changes places with them, which is a fast transpose.
         order = (*(each for each in order if each != axis), axis)
-        weights = values.builder.constant(_interpolation(node, values.shape(name)[axis], target))
+        weights = values.builder.constant(
+            _interpolation_weights(node, values.shape(name)[axis], target)
+        )
         operands = [values.tensor_in_order(name, order), weights]
         dense = FullyConnected(keep_num_dims=True)
         name = f"{node.output}/{axis}"
@@ -53,7 +55,9 @@ def resize_axes(values: FloatValues, node: FileNode, options: MoveOptions) -> No
     values.copy(name, node.output)
 
 
-def _interpolation(node: FileNode, size: int, target: float | int) -> npt.NDArray[np.float32]:
+def _interpolation_weights(
+    node: FileNode, size: int, target: float | int
+) -> npt.NDArray[np.float32]:
     """Return the weights (outputs, inputs) with which a Resize interpolates along an axis.
 
     ONNX Runtime computes them by resizing unit vectors. `size` is the size of the axis; `target` is

@@ -20,7 +20,7 @@ from matloom.ir.attributes import (
     Padding,
     Split,
 )
-from matloom.ir.graph import Array, Op
+from matloom.ir.graph import Array, Op, Tensor
 from matloom.ir.shapes import MATRIX_RANK
 
 #: Number of axes of one-dimensional data: images, channels, positions.
@@ -40,7 +40,7 @@ def image_of(values: FloatValues, name: str) -> int:
 
 
 def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
-    """Record tensor `number` as the output of an operator on images.
+    """Record tensor `number` as the output of an operator on images or lines.
 
     If the operator's input is one-dimensional, the axis of rows is removed.
     """
@@ -104,7 +104,7 @@ def bias_of(values: FloatValues, name: str, channels: int) -> list[int]:
     return [values.builder.constant(np.ascontiguousarray(data, np.float32), name=name)]
 
 
-def _weights(values: FloatValues, name: str) -> Array:
+def _constant_weights(values: FloatValues, name: str) -> Array:
     """Return a layer's constant weights, which must be float32."""
     data = values.constant(name)
     if data.dtype != np.float32:
@@ -117,7 +117,7 @@ def filters_of(values: FloatValues, node: FileNode) -> Array:
 
     Those for one-dimensional data get a height of one.
     """
-    weights = _weights(values, node.inputs[1])
+    weights = _constant_weights(values, node.inputs[1])
     if weights.ndim == _LINE_RANK:
         weights = weights[:, :, np.newaxis]
     if weights.ndim != len(LAST):
@@ -193,18 +193,18 @@ def _add_grouped_convolution(
     return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
 
 
-def _tensor_like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Any:
+def _tensor_like(values: FloatValues, number: int, shape: tuple[int, ...], axis: int) -> Tensor:
     """Return a tensor without data, like another one but for its shape and a suffix of its name."""
     tensor = values.builder.tensors[number]
     return replace(tensor, name=f"{tensor.name}/{axis}", shape=shape, data=None)
 
 
 def _convert_gemm(values: FloatValues, node: FileNode) -> None:
-    """Convert Gemm."""
+    """Convert a Gemm with constant weights to a dense layer."""
     options = node.options
     if options.get("transA", 0):
         raise Unsupported("multiplies a transposed matrix")
-    weights = _weights(values, node.inputs[1])
+    weights = _constant_weights(values, node.inputs[1])
     weights = weights if options.get("transB", 0) else weights.T
     weights = weights * np.float32(options.get("alpha", 1.0))
     bias = bias_of(values, node.input(2), len(weights))
@@ -218,7 +218,7 @@ def _convert_matmul(values: FloatValues, node: FileNode) -> None:
     if not any(map(values.is_constant, node.inputs)):
         _convert_computed_product(values, node)
         return
-    weights = _weights(values, node.inputs[1])
+    weights = _constant_weights(values, node.inputs[1])
     if weights.ndim != 2:
         raise Unsupported(f"multiplies by a tensor of {weights.ndim} dimensions")
     _add_dense_layer(values, node, weights.T, [])

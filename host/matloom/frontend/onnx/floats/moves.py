@@ -82,19 +82,19 @@ def _convert_reshape(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, in_file_order(len(wanted)), made)
 
 
-def _reshape_unit_axes(values: FloatValues, node: FileNode, wanted: tuple[int, ...]) -> None:
+def _reshape_unit_axes(values: FloatValues, node: FileNode, target_shape: tuple[int, ...]) -> None:
     """Convert Squeeze or Unsqueeze; all axes longer than one keep their current order.
 
-    `wanted` is the shape of the output in the file.
+    `target_shape` is the shape of the output in the file.
     """
     shape = values.shape(node.source)
     order, number = next(iter(values.tensors_of(node.source).items()))
     before = [axis for axis, size in enumerate(shape) if size != 1]
-    after = [axis for axis, size in enumerate(wanted) if size != 1]
+    after = [axis for axis, size in enumerate(target_shape) if size != 1]
     places = dict(zip(before, after, strict=True))
     moved = iter([places[axis] for axis in order if axis in places])
-    made = tuple(axis if size == 1 else next(moved) for axis, size in enumerate(wanted))
-    target = tuple(wanted[axis] for axis in made)
+    made = tuple(axis if size == 1 else next(moved) for axis, size in enumerate(target_shape))
+    target = tuple(target_shape[axis] for axis in made)
     values.hold(node.output, made, values.add(Op.RESHAPE, [number], shape=target, name=node.output))
 
 
@@ -165,7 +165,7 @@ def _convert_slice(values: FloatValues, node: FileNode) -> None:
 
 
 def _convert_gather(values: FloatValues, node: FileNode) -> None:
-    """Convert Gather of constant indices."""
+    """Convert a Gather of constant indices along one axis."""
     if not values.is_constant(node.inputs[1]):
         raise Unsupported("has indices that are computed from floats")
     order, shape = values.order_of([node.source]), values.shape(node.source)
@@ -190,7 +190,7 @@ def _replace_axis(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     axis: int,
 ) -> tuple[int, Order]:
-    """Replace one axis of a tensor by several axes, or by none.
+    """Replace one axis by several or none; return the new tensor's number and order of axes.
 
     Returns the number of the new tensor, and the order of its axes. `shapes` are the shapes
     before and after in the file's order; `axis` is the axis in that order.

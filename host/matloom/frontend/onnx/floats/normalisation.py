@@ -20,14 +20,14 @@ _EPSILON = 1e-5
 
 
 def _normalise(
-    values: FloatValues, number: int, places: Sequence[int], epsilon: float, *, centre: bool
+    values: FloatValues, number: int, axes: Sequence[int], epsilon: float, *, centre: bool
 ) -> int:
     """Return the number of a tensor divided by the root of its mean square along some axes.
 
-    If `centre`, its mean is subtracted first, so that the mean square is the variance. `places` are
+    If `centre`, its mean is subtracted first, so that the mean square is the variance. `axes` are
     the axes, `epsilon` is added to the mean square.
     """
-    attributes = Reduce(axes=tuple(sorted(places)), keep_dims=True)
+    attributes = Reduce(axes=tuple(sorted(axes)), keep_dims=True)
     if centre:
         mean = values.add(Op.MEAN, [number], attributes)
         number = values.add(Op.SUB, [number, mean], _NO_ACTIVATION)
@@ -38,7 +38,9 @@ def _normalise(
     return values.add(Op.MUL, [number, factor], _NO_ACTIVATION)
 
 
-def _scale(values: FloatValues, number: int, factors: Array | None, offsets: Array | None) -> int:
+def _scale_and_shift(
+    values: FloatValues, number: int, factors: Array | None, offsets: Array | None
+) -> int:
     """Multiply tensor `number` by `factors` and add `offsets`; return the result's number.
 
     The arrays have the tensor's axes, in its order. None omits the product or the sum.
@@ -71,7 +73,7 @@ def _convert_layer_normalisation(values: FloatValues, node: FileNode) -> None:
     placed = [
         None if data is None else data.reshape(next(sides)).transpose(order) for data in given
     ]
-    values.hold(node.output, order, _scale(values, number, *placed))
+    values.hold(node.output, order, _scale_and_shift(values, number, *placed))
 
 
 def _convert_instance_normalisation(values: FloatValues, node: FileNode) -> None:
@@ -92,7 +94,7 @@ def _convert_instance_normalisation(values: FloatValues, node: FileNode) -> None
     shape = [1] * rank
     shape[order.index(1)] = -1
     factors, offsets = (values.constant(name).reshape(shape) for name in node.inputs[1:3])
-    values.hold(node.output, order, _scale(values, number, factors, offsets))
+    values.hold(node.output, order, _scale_and_shift(values, number, factors, offsets))
 
 
 def _has_groups(image: tuple[int, ...], shape: tuple[int, ...]) -> bool:
@@ -115,7 +117,9 @@ def _normalise_flattened(values: FloatValues, node: FileNode, image: str) -> Non
         None if (each == default).all() else each
         for each, default in zip(numbers, (1, 0), strict=True)
     )
-    values.hold(node.output, in_file_order(_LINE_RANK), _scale(values, number, factors, offsets))
+    values.hold(
+        node.output, in_file_order(_LINE_RANK), _scale_and_shift(values, number, factors, offsets)
+    )
     if factors is None and offsets is None:
         values.flattened[node.output] = name
 
@@ -139,7 +143,7 @@ def _convert_group_normalisation(values: FloatValues, node: FileNode) -> None:
     places = [1] * len(shape)
     places[order.index(1)] = -1
     factors, offsets = (each.reshape(places) for each in channels)
-    values.hold(node.output, order, _scale(values, number, factors, offsets))
+    values.hold(node.output, order, _scale_and_shift(values, number, factors, offsets))
 
 
 def _normalise_groups(values: FloatValues, number: int, groups: int, epsilon: float) -> int:

@@ -16,7 +16,7 @@ def _pool_converter(op: Op) -> Callable[[FloatValues, FileNode], None]:
     """Return a converter of pools of windows to an operator, such as MAX_POOL_2D."""
 
     def convert(values: FloatValues, node: FileNode) -> None:
-        """Add the pool for one node of the file."""
+        """Add operator `op` for a MaxPool or AveragePool of the file."""
         if len([name for name in node.outputs if name]) > 1 or pair(node, "dilations") != (1, 1):
             raise Unsupported("has indices, or gaps in its window")
         number = image_of(values, node.source)
@@ -83,7 +83,7 @@ def _reduction_converter(op: Op) -> Callable[[FloatValues, FileNode], None]:
     """Return a converter of reductions over axes to an operator, such as MEAN."""
 
     def convert(values: FloatValues, node: FileNode) -> None:
-        """Add the reduction for one node of the file."""
+        """Add operator `op` for a reduction of the file."""
         rank = len(values.shape(node.source))
         axes, keep = _options(values, node).reduced_axes()
         order = values.order_of([node.source])

@@ -40,12 +40,13 @@ def _convert_einsum(values: FloatValues, node: FileNode) -> None:
         for axis, size in zip(term, values.shape(name), strict=True)
     }
 
-    def matrices(side: int, *groups: Sequence[str]) -> int:
-        """Return the tensor number of an operand, reshaped so that each group of axes is one axis.
+    def matrices(operand: int, *groups: Sequence[str]) -> int:
+        """Return an operand's tensor number, reshaped so that each group of axes is one axis.
 
-        `side` is 0 for the first operand, 1 for the second.
+        `operand` is 0 for the first operand, 1 for the second.
         """
-        name, order = node.inputs[side], [terms[side].index(at) for group in groups for at in group]
+        name, term = node.inputs[operand], terms[operand]
+        order = [term.index(axis) for group in groups for axis in group]
         shape = tuple(math.prod(sizes[axis] for axis in group) for group in groups)
         if values.is_constant(name):
             data = values.constant(name).transpose(order).reshape(shape)
@@ -91,7 +92,7 @@ def _convert_attention(values: FloatValues, node: FileNode) -> None:
     )
     tensors = values.builder.tensors
     count = tensors[queries].shape[1] // tensors[keys].shape[1]
-    keys, others = (_repeat(values, number, count) for number in (keys, others))
+    keys, others = (_repeat_heads(values, number, count) for number in (keys, others))
     size = tensors[queries].shape[-1]
     factor = float(node.options.get("scale", 1 / math.sqrt(size)))
     kind = BatchMatmul(adj_x=False, adj_y=True)
@@ -102,7 +103,7 @@ def _convert_attention(values: FloatValues, node: FileNode) -> None:
         values.hold(name, in_file_order(_HEADS_RANK), scores)
         operands = values.operands([name, node.input(3)], in_file_order(_HEADS_RANK))
         scores = values.add(Op.ADD, operands, Arithmetic())
-    for mask in _masks(values, node, tensors[scores].shape[-2:]):
+    for mask in _constant_masks(values, node, tensors[scores].shape[-2:]):
         scores = values.add(Op.ADD, [scores, mask], Arithmetic())
     shares = values.add(Op.SOFTMAX, [scores], Softmax(beta=1.0))
     kind = BatchMatmul(adj_x=False, adj_y=False)
@@ -119,24 +120,26 @@ def _convert_attention(values: FloatValues, node: FileNode) -> None:
     values.hold(node.output, in_file_order(len(shape)), rows)
 
 
-def _separate_heads(values: FloatValues, node: FileNode, place: int, count: str) -> int:
-    """Return the tensor number of queries, keys or values (images, heads, positions, channels).
+def _separate_heads(
+    values: FloatValues, node: FileNode, place: int, head_count_attribute: str
+) -> int:
+    """Return input `place` (queries, keys, values) as (images, heads, positions, channels).
 
     In the file, the channels of all heads may be one axis. `place` is the index of the input, and
-    `count` is the name of the attribute with the number of heads.
+    `head_count_attribute` is the name of the attribute with the number of heads.
     """
     name = node.inputs[place]
     shape = values.shape(name)
     if len(shape) == _HEADS_RANK:
         return values.in_file_order(name)
-    heads = int(node.options[count])
+    heads = int(node.options[head_count_attribute])
     parts = (*shape[:2], heads, shape[2] // heads)
     number = values.add(Op.RESHAPE, [values.in_file_order(name)], shape=parts)
     values.hold(f"{node.output}/{place}", (0, 2, 1, 3), number)
     return values.in_file_order(f"{node.output}/{place}")
 
 
-def _repeat(values: FloatValues, number: int, count: int) -> int:
+def _repeat_heads(values: FloatValues, number: int, count: int) -> int:
     """Return the tensor number of heads of keys or values, each repeated for `count` queries."""
     images, heads, positions, channels = values.builder.tensors[number].shape
     if count == 1:
@@ -148,7 +151,7 @@ def _repeat(values: FloatValues, number: int, count: int) -> int:
     return values.add(Op.RESHAPE, [copies], shape=(images, heads * count, positions, channels))
 
 
-def _masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
+def _constant_masks(values: FloatValues, node: FileNode, shape: tuple[int, ...]) -> list[int]:
     """Return the tensor numbers of constant masks to add to scores of shape (..., rows, columns).
 
     Raises

@@ -66,7 +66,7 @@ def float_graph(file: ModelFile) -> Graph | None:
 
 
 class _Reader:
-    """Converter of one model."""
+    """Converter of one float model to a graph."""
 
     def __init__(self, model: Any, name: str) -> None:
         from onnx import numpy_helper
@@ -99,7 +99,7 @@ class _Reader:
             )
         nodes = [FileNode.from_proto(proto, self._opset) for proto in self._proto.node]
         outputs = [value.name for value in self._proto.output]
-        computed = [node for node in nodes if not self._is_folded(node)]
+        computed = [node for node in nodes if not self._fold_if_constant(node)]
         exact = list(without_rounding(computed, values.constants))
         simple = list(decompose(exact, values.constants))
         chains, needed = find_chains(simple, values.constants, outputs)
@@ -118,7 +118,7 @@ class _Reader:
         numbers = [values.in_file_order(name) for name in outputs]
         return _with_output_names(values.builder.graph(*numbers), outputs)
 
-    def _is_folded(self, node: FileNode) -> bool:
+    def _fold_if_constant(self, node: FileNode) -> bool:
         """Compute an operator if it only reads constants; return whether it does."""
         constant = all(self._values.is_constant(name) for name in node.inputs if name)
         if constant:
@@ -128,7 +128,7 @@ class _Reader:
     def _convert(self, node: FileNode, chains: Chains, indices: IndexFunctions) -> None:
         """Fold a node, add it to a chain or a table of indices, or add its operators."""
         values = self._values
-        if self._is_folded(node):
+        if self._fold_if_constant(node):
             return
         try:
             left = indices.convert(node)
@@ -146,7 +146,7 @@ class _Reader:
             if node.op == "Div" and not values.is_constant(node.inputs[1]):
                 factor = chains.reciprocal(node.inputs[1])
                 indices.look_up(factor.source)
-                node = self._product(node, factor)
+                node = self._reciprocal_product(node, factor)
             if node.op not in CONVERTERS:
                 raise Unsupported("has no integer form")
             CONVERTERS[node.op](values, node)
@@ -154,7 +154,7 @@ class _Reader:
             label = f"{node.op}, which makes {node.output!r},"
             raise ModelError(f"cannot be quantised: {label} {error}", hint=_HINT) from None
 
-    def _product(self, node: FileNode, factor: Chain) -> FileNode:
+    def _reciprocal_product(self, node: FileNode, factor: Chain) -> FileNode:
         """Return a Mul that replaces a Div by a computed value, and add its second factor.
 
         `factor` is the reciprocal of the divisor.

@@ -32,7 +32,7 @@ def _convert_recurrence(values: FloatValues, node: FileNode) -> None:
     """Convert an LSTM, GRU or RNN to simple operators, step by step."""
     order, sequences = _ORDERS[int(node.options.get("layout", 0))]
     number = values.tensor_in_order(node.source, order)
-    _check(values, node, values.builder.tensors[number].shape[0])
+    _require_supported(values, node, values.builder.tensors[number].shape[0])
     rows, states = [], []
     for direction, reverse in enumerate(_directions(node)):
         cell = _CELLS[node.op](values, node, direction)
@@ -47,7 +47,7 @@ def _convert_recurrence(values: FloatValues, node: FileNode) -> None:
             values.hold(name, axes, made)
 
 
-def _check(values: FloatValues, node: FileNode, steps: int) -> None:
+def _require_supported(values: FloatValues, node: FileNode, steps: int) -> None:
     """Raise `Unsupported` if an operator has too many steps, or options that are not supported."""
     if steps > _MOST_STEPS:
         raise Unsupported(f"has {steps} steps, more than {_MOST_STEPS}")
@@ -108,7 +108,7 @@ def _with_direction(values: FloatValues, number: int) -> tuple[int, ...]:
 
 
 class _Cell:
-    """Conversion of one direction of an operator.
+    """Conversion of one direction of an LSTM, GRU or RNN.
 
     Members
     -------
@@ -129,17 +129,17 @@ class _Cell:
             values.constant(node.input(at))[direction] for at in (_WEIGHTS, _RECURRENT)
         )
         self._cells = recurrent.shape[1]
-        self._shapes(weights, recurrent)
+        self._require_shapes(weights, recurrent)
         name = node.input(_BIAS)
         biases = values.constant(name)[direction] if name else np.zeros(2 * len(weights))
-        self._prepare((weights, recurrent), np.split(biases.astype(np.float32), 2))
+        self._add_constants((weights, recurrent), np.split(biases.astype(np.float32), 2))
 
-    def _shapes(self, weights: Array, recurrent: Array) -> None:
+    def _require_shapes(self, weights: Array, recurrent: Array) -> None:
         """Raise `Unsupported` unless the weights have a row for each cell of each gate."""
         if not len(weights) == len(recurrent) == self.gates * self._cells:
             raise Unsupported(f"has weights of {weights.shape} and {recurrent.shape}")
 
-    def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
+    def _add_constants(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
         """Add the weights (inputs', recurrent) and biases (two to be added up) as constants."""
         self._data = self._layer(weights[0], biases[0] + biases[1])
         self._recurrent = self._layer(weights[1])
@@ -155,10 +155,10 @@ class _Cell:
     def run(
         self, number: int, state: Sequence[int | None], *, reverse: bool
     ) -> tuple[int, Sequence[int]]:
-        """Add the operators of all time steps; tensor `number` is (steps, batch, inputs).
+        """Add all steps for input tensor `number`; return the outputs' number and the last state's.
 
-        Returns the tensor number of the outputs of all steps, (steps, batch, cells), and those of
-        the state after the last step. An item of `state` is None if it is zero.
+        Tensor `number` is (steps, batch, inputs); the outputs are (steps, batch, cells). An item of
+        `state` is None if it is zero.
         """
         products = self._product(number, self._data)
         steps = self._values.builder.tensors[number].shape[0]
@@ -199,7 +199,7 @@ class _Cell:
         """Add a product; return its tensor number, or None (zero) if `second` is None."""
         return None if second is None else self._multiply(first, second)
 
-    def _gates(self, row: int, hidden: int | None) -> int:
+    def _gate_sums(self, row: int, hidden: int | None) -> int:
         """Return the tensor number of all gates' sums; `hidden` is the output before or None."""
         return self._sum(row, None if hidden is None else self._product(hidden, self._recurrent))
 
@@ -207,7 +207,7 @@ class _Cell:
         """Add the function with an index in the operator's functions; return its tensor number."""
         return self._add(self._functions[function], [number])
 
-    def _gate(self, gates: int, first: int, count: int = 1) -> int:
+    def _cut_gates(self, gates: int, first: int, count: int = 1) -> int:
         """Return the tensor number of `count` gates from index `first`, cut out of all `gates`."""
         return _slice_along(self._values, gates, 2, first * self._cells, count * self._cells)
 
@@ -219,7 +219,7 @@ class _Rnn(_Cell):
 
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
         """Add the operators of one step; return the tensor number of the new state, its output."""
-        return (self._apply(0, self._gates(row, state[0])),)
+        return (self._apply(0, self._gate_sums(row, state[0])),)
 
 
 class _Lstm(_Cell):
@@ -231,11 +231,11 @@ class _Lstm(_Cell):
     def step(self, row: int, *state: int | None) -> tuple[int, ...]:
         """Add the operators of a time step; return the tensor numbers of its output and cell."""
         hidden, before = state
-        gates = self._gates(row, hidden)
-        opened = self._apply(0, self._gate(gates, 0, 3))
-        new = self._multiply(self._gate(opened, 0), self._apply(1, self._gate(gates, 3)))
-        cell = self._sum(new, self._scale(self._gate(opened, 2), before))
-        return self._multiply(self._gate(opened, 1), self._apply(2, cell)), cell
+        gates = self._gate_sums(row, hidden)
+        opened = self._apply(0, self._cut_gates(gates, 0, 3))
+        new = self._multiply(self._cut_gates(opened, 0), self._apply(1, self._cut_gates(gates, 3)))
+        cell = self._sum(new, self._scale(self._cut_gates(opened, 2), before))
+        return self._multiply(self._cut_gates(opened, 1), self._apply(2, cell)), cell
 
 
 class _Gru(_Cell):
@@ -246,12 +246,12 @@ class _Gru(_Cell):
 
     gates = 3
 
-    def _prepare(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
+    def _add_constants(self, weights: Sequence[Array], biases: Sequence[Array]) -> None:
         """Add the weights and biases of four gates as constants."""
         if self._functions[0] is not Op.LOGISTIC:
             raise Unsupported("has gates of another function than Sigmoid")
         (data, again), (bias, inner) = (
-            [self._order(each) for each in pair] for pair in (weights, biases)
+            [self._split_gates(each) for each in pair] for pair in (weights, biases)
         )
         # The reset gate multiplies the state, or the state's product and its bias.
         early = not self._node.options.get("linear_before_reset", 0)
@@ -269,7 +269,7 @@ class _Gru(_Cell):
             else self._layer(np.concatenate(again), inside)
         )
 
-    def _order(self, each: Array) -> list[Array]:
+    def _split_gates(self, each: Array) -> list[Array]:
         """Return the parts of an array for update, reset, the complement of update, and hidden."""
         update, reset, hidden = np.split(each, 3)
         return [update, reset, -update, hidden]
@@ -278,18 +278,18 @@ class _Gru(_Cell):
         """Add the operators of one step; return the tensor number of the new state, its output."""
         (hidden,) = state
         again = None if hidden is None else self._product(hidden, self._recurrent)
-        outer = again if again is None or self._early else self._gate(again, 0, 3)
-        opened = self._apply(0, self._sum(self._gate(row, 0, 3), outer))
-        reset = self._gate(opened, 1)
-        inner = self._kept if again is None or self._early else self._gate(again, 3)
+        outer = again if again is None or self._early else self._cut_gates(again, 0, 3)
+        opened = self._apply(0, self._sum(self._cut_gates(row, 0, 3), outer))
+        reset = self._cut_gates(opened, 1)
+        inner = self._kept if again is None or self._early else self._cut_gates(again, 3)
         inner = self._scale(reset, hidden if self._early else inner)
         if inner is not None and self._early:
             inner = self._product(inner, self._early)
-        new = self._apply(1, self._sum(self._gate(row, 3), inner))
+        new = self._apply(1, self._sum(self._cut_gates(row, 3), inner))
         return (
             self._sum(
-                self._multiply(self._gate(opened, 2), new),
-                self._scale(self._gate(opened, 0), hidden),
+                self._multiply(self._cut_gates(opened, 2), new),
+                self._scale(self._cut_gates(opened, 0), hidden),
             ),
         )
 

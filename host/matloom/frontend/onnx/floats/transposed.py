@@ -21,7 +21,7 @@ class _Axis(NamedTuple):
 
 
 def convert_transposed(values: FloatValues, node: FileNode) -> None:
-    """Convert ConvTranspose."""
+    """Convert a ConvTranspose of an image or a line to TRANSPOSE_CONV."""
     weights = filters_of(values, node)
     number = image_of(values, node.source)
     weights = whole_weights(weights, int(node.options.get("group", 1)))
@@ -49,7 +49,7 @@ def transposed_attributes(
     if pair(node, "dilations") != (1, 1):
         raise Unsupported("has gaps in its window")
     stride = pair(node, "strides")
-    rows, columns = (_axis(node, image[at], window[at], stride[at], at) for at in range(2))
+    rows, columns = (_output_axis(node, image[at], window[at], stride[at], at) for at in range(2))
     padding = Padding(top=rows.before, left=columns.before, bottom=rows.after, right=columns.after)
     return TransposeConv(stride=stride, padding=padding, size=(rows.size, columns.size))
 
@@ -70,8 +70,8 @@ def whole_weights(weights: Array, groups: int) -> Array:
     return made
 
 
-def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
-    """Return the output's size along height (`at` 0) or width (`at` 1), and what is cut off.
+def _output_axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
+    """Return the output's size along height (`at` 0) or width (`at` 1), and the cut-off ends.
 
     `size` is the size of the input, `taps` that of the window, and `step` the stride.
     """
@@ -84,7 +84,7 @@ def _axis(node: FileNode, size: int, taps: int, step: int, at: int) -> _Axis:
     if wanted is None and kind.startswith("SAME"):
         wanted = size * step
     if wanted is None:
-        before, after = (0, 0) if kind == "VALID" else _pads(node, at)
+        before, after = (0, 0) if kind == "VALID" else _cut_off(node, at)
     else:
         less, rest = (whole - wanted) // 2, -(-(whole - wanted) // 2)
         before, after = (less, rest) if kind == "SAME_UPPER" else (rest, less)
@@ -105,7 +105,7 @@ def _axis_attribute(node: FileNode, name: str, at: int, line: int) -> int | None
     return given[at] if given else None
 
 
-def _pads(node: FileNode, at: int) -> tuple[int, int]:
+def _cut_off(node: FileNode, at: int) -> tuple[int, int]:
     """Return the numbers of rows or columns that `pads` cuts off before and after the output.
 
     `at` is 0 for height, 1 for width.

@@ -57,9 +57,9 @@ class FloatValues:
             raise Unsupported(f"computes {name!r}, which must be a constant")
         return self.constants[name]
 
-    def option(self, node: FileNode, name: str, place: int, default: object = None) -> object:
-        """Return a parameter of an operator, as `FileNode.parameter`; it must be constant."""
-        return node.parameter(name, place, self.constant, default)
+    def option(self, node: FileNode, name: str, index: int, default: object = None) -> object:
+        """Return a parameter of an operator: an attribute, or the constant input at `index`."""
+        return node.parameter(name, index, self.constant, default)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a value in the file, with the repetitions of Expand."""
@@ -191,16 +191,16 @@ class FloatValues:
         return self.tensor_in_order(name, LAST)
 
     def hold(self, name: str, order: Order, number: int) -> None:
-        """Record that a tensor holds a value with its axes in an order."""
+        """Record that tensor `number` holds the value `name` with its axes in an order."""
         self.held.setdefault(name, {})[order] = number
 
-    def copy(self, name: str, other: str) -> None:
-        """Give a computed value the second name `other`."""
-        self.held[other] = self.held[name]
+    def copy(self, name: str, new_name: str) -> None:
+        """Give a computed value a second name."""
+        self.held[new_name] = self.held[name]
         if name in self.flattened:
-            self.flattened[other] = self.flattened[name]
+            self.flattened[new_name] = self.flattened[name]
         if name in self.expanded:
-            self.expanded[other] = self.expanded[name]
+            self.expanded[new_name] = self.expanded[name]
 
     def add(
         self,
@@ -218,17 +218,17 @@ class FloatValues:
         """Add a constant of one element; return its number."""
         return self.builder.constant(np.array([value], np.float32))
 
-    def _reorder(self, number: int, before: Order, after: Order) -> int:
+    def _reorder(self, number: int, old_order: Order, new_order: Order) -> int:
         """Return the number of a tensor with its axes in another order.
 
         It is made by a RESHAPE if no element moves, otherwise by a TRANSPOSE.
         """
-        if before == after:
+        if old_order == new_order:
             return number
         tensor = self.builder.tensors[number]
-        permutation = tuple(before.index(axis) for axis in after)
+        permutation = tuple(old_order.index(axis) for axis in new_order)
         shape = tuple(tensor.shape[axis] for axis in permutation)
-        file = tuple(tensor.shape[before.index(axis)] for axis in range(len(before)))
-        if kept_axes(before, file) == kept_axes(after, file):
+        file = tuple(tensor.shape[old_order.index(axis)] for axis in range(len(old_order)))
+        if kept_axes(old_order, file) == kept_axes(new_order, file):
             return self.add(Op.RESHAPE, [number], shape=shape)
         return self.add(Op.TRANSPOSE, [number], Transpose(permutation=permutation))

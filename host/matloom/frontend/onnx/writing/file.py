@@ -87,7 +87,7 @@ class OnnxFile:
         rank = len(tensor.shape)
         order = in_file_order(rank) if order is None else order
         if tensor.data is not None:
-            return self._constant_value(tensor, order)
+            return self._add_constant_value(tensor, order)
         if len(order) != rank:
             full = (1,) * (len(order) - rank) + tensor.shape
             shape = self.constant(np.array([full[axis] for axis in order], np.int64), "shape")
@@ -133,12 +133,12 @@ class OnnxFile:
         """
         if tensor.quantisation is None:
             return name
-        scale = self._scale(tensor)
+        scale = self._add_scale_and_zero_point(tensor)
         integers = self.node("QuantizeLinear", [name, *scale], self.unique(f"{name}_quantized"))
         real = self.unique(f"{name}_dequantized")
         return self.node("DequantizeLinear", [integers, *scale], real)
 
-    def _scale(self, tensor: Tensor) -> list[str]:
+    def _add_scale_and_zero_point(self, tensor: Tensor) -> list[str]:
         """Add the scale and the zero point of a tensor as uint8; return the names of both."""
         if tensor.dtype != "int8":
             raise ValueError(f"{tensor.name!r} is {tensor.dtype}, not int8")
@@ -166,7 +166,7 @@ class OnnxFile:
             return self.node("DequantizeLinear", operands)
         return self.node("DequantizeLinear", operands, axis=axis)
 
-    def _constant_value(self, tensor: Tensor, order: Order) -> str:
+    def _add_constant_value(self, tensor: Tensor, order: Order) -> str:
         """Write a constant with its axes in an order, dequantised; return its name."""
         data = tensor.data
         assert data is not None
@@ -175,5 +175,6 @@ class OnnxFile:
             return self.constant(full, tensor.name)
         data = (full.astype(np.int16) + _UNSIGNED_OFFSET).astype(np.uint8)
         return self.node(
-            "DequantizeLinear", [self.constant(data, tensor.name), *self._scale(tensor)]
+            "DequantizeLinear",
+            [self.constant(data, tensor.name), *self._add_scale_and_zero_point(tensor)],
         )

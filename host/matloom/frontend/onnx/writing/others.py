@@ -39,7 +39,7 @@ def _elementwise_writer(op: str) -> _Writer:
     """Return a writer of one elementwise ONNX operator, with its fused activation."""
 
     def write(file: OnnxFile, node: Node) -> None:
-        """Write one node of the graph."""
+        """Write a node as the operator `op` and its activation; record the output's name."""
         names, order = _inputs_in_one_order(file, node)
         made = file.node(op, names)
         if isinstance(node.attributes, Arithmetic):
@@ -181,7 +181,7 @@ def _write_split(file: OnnxFile, node: Node) -> None:
 def _add_slice(
     file: OnnxFile, name: str, part: tuple[int, int, int], number: int, order: Order
 ) -> None:
-    """Add a Slice along one axis, and record its output as the value of tensor `number`.
+    """Add a Slice by `part` (axis, begin, end), and record it as the value of tensor `number`.
 
     `part` is the axis in `order`, the begin, and the end, which is exclusive.
     """
