@@ -341,7 +341,7 @@ def count_cycles(graph: Graph, config: str, sample: Array) -> int:
 
 
 def print_figures(name: str, way: str, figures: dict) -> None:
-    """Print the figures of a network quantised in one way."""
+    """Print the figures of network `name`, quantised in the way called `way`."""
     print(name, way, {key: each for key, each in figures.items() if key != "right"}, flush=True)
 
 

@@ -24,12 +24,12 @@ from matloom.quantiser.rounding import quadratic_form, round_weights
 from matloom.quantiser.run_nodes import outputs_of, run_nodes
 
 
-def two_in_four(weights: Array, form: Array) -> Array:
+def two_in_four(weights: Array, covariance: Array) -> Array:
     """Return weights (outputs, depth) pruned to 2:4 sparsity and refitted by least squares.
 
-    `form` is the covariance of the inputs, (depth, depth).
+    `covariance` is that of the inputs, (depth, depth).
     """
-    inverse, fitted = np.linalg.inv(form), np.zeros_like(weights)
+    inverse, fitted = np.linalg.inv(covariance), np.zeros_like(weights)
     pairs = list(combinations(range(4), 2))
     kept = np.ones(weights.shape, bool)
     for start in range(0, weights.shape[1] - 3, 4):
@@ -41,15 +41,15 @@ def two_in_four(weights: Array, form: Array) -> Array:
         best = np.argmin(np.sum(costs, axis=2), axis=0)
         kept[np.arange(len(weights))[:, np.newaxis], start + np.array(pairs)[best]] = False
     for row, places in enumerate(kept):
-        right = form[places] @ weights[row]
-        fitted[row, places] = np.linalg.solve(form[np.ix_(places, places)], right)
+        right = covariance[places] @ weights[row]
+        fitted[row, places] = np.linalg.solve(covariance[np.ix_(places, places)], right)
     return fitted
 
 
-def lost_variance(weights: Array, pruned_weights: Array, form: Array) -> float:
-    """Return the share of the outputs' variance that pruning loses; `form` as in `two_in_four`."""
+def lost_variance(weights: Array, pruned_weights: Array, covariance: Array) -> float:
+    """Return the share of the outputs' variance lost by pruning, given the inputs' covariance."""
     lost = pruned_weights - weights
-    return float(((lost @ form) * lost).sum() / ((weights @ form) * weights).sum())
+    return float(((lost @ covariance) * lost).sum() / ((weights @ covariance) * weights).sum())
 
 
 def sparse_network(case: Case) -> Graph:

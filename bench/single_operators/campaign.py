@@ -55,7 +55,7 @@ class Verdict:
 
 
 def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Case:
-    """Return the case of a seed."""
+    """Return the random file of a seed: with this operator, and with oddities if `odd`."""
     builder = Builder(seed)
     name, network = draw_operator(builder, operator)
     plain = network

@@ -7,7 +7,7 @@ __all__ = ["choose"]
 
 
 def choose(report: dict, configs: Iterable[str], seconds: float) -> dict[str, set]:
-    """Return the proofs that take `seconds` in all, by configuration, as pairs of kind and unit.
+    """Return proofs that take at most `seconds` in all: pairs of kind and unit, by configuration.
 
     Parameters
     ----------

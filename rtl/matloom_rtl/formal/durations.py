@@ -18,7 +18,7 @@ _FILE = Path(__file__).with_name("durations.json")
 
 
 def durations_of(report: dict[str, Any]) -> dict[str, float]:
-    """Return the seconds of each unit: the median over its claims, once per configuration."""
+    """Return the median seconds of each unit's claims, each counted once per configuration."""
     found: dict[str, list[float]] = {}
     for claim in report["claims"]:
         found.setdefault(claim["unit"], []).extend([claim["seconds"]] * len(claim["configs"]))
