@@ -93,7 +93,7 @@ class AxiMemory:
         self._random = random.Random(seed)
         self._width = bus.signature.bus_bits // 8
 
-    def _open(self):
+    def _moves(self):
         """Return whether a channel does not stall in this cycle, which is random."""
         return self._random.random() >= self._stall
 
@@ -131,7 +131,7 @@ class AxiMemory:
         while True:
             if current is None:
                 due = [queue[0] for queue in queues if queue and queue[0].due <= self.cycle]
-                if due and self._open():
+                if due and self._moves():
                     current = self._random.choice(due) if self._stall else due[0]
                     start = current.address - self._base + current.sent * width
                     beat = {
@@ -142,7 +142,7 @@ class AxiMemory:
                     }
                     ctx.set(bus.r.payload, beat)
             ctx.set(bus.r.valid, current is not None)
-            ready = self._open()
+            ready = self._moves()
             ctx.set(bus.ar.ready, ready)
             _, _, valid, payload, taken = await ctx.tick().sample(
                 bus.ar.valid, bus.ar.payload, bus.r.ready
@@ -164,11 +164,11 @@ class AxiMemory:
         bursts, beats, responses, current = deque(), deque(), deque(), None
         steady_address, steady_beat = _Steady("aw"), _Steady("w")
         while True:
-            if current is None and responses and responses[0].due <= self.cycle and self._open():
+            if current is None and responses and responses[0].due <= self.cycle and self._moves():
                 current = responses.popleft()
                 ctx.set(bus.b.payload, {"id": current.id, "resp": self._response(current)})
             ctx.set(bus.b.valid, current is not None)
-            address_ready, beat_ready = self._open(), self._open()
+            address_ready, beat_ready = self._moves(), self._moves()
             ctx.set(bus.aw.ready, address_ready)
             ctx.set(bus.w.ready, beat_ready)
             _, _, address_valid, address, beat_valid, beat, taken = await ctx.tick().sample(

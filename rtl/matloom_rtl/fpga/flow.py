@@ -190,7 +190,7 @@ def build_report(
     say: Callable[[str], None] = print,
     effort: Effort | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Synthesise, place and route a chip in a few-pin wrapper; return two reports.
+    """Synthesise, place and route a chip in a wrapper; return a report of it, and one by unit.
 
     The first has area, clock and critical path after routing, the second (`unit_report`) the area
     of the netlist by unit.

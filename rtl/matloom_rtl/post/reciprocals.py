@@ -243,10 +243,9 @@ class Reciprocals(wiring.Component):
         return delay(m, following, BATCH - _TO_OPERAND, "operand"), estimates
 
     def _choose_multiplier(self, m: Module, of_multiplier, half, estimates):
-        """Drive `multiplier`.
+        """Drive `multiplier` by round: one half, half the sum, the estimate, or the reciprocal.
 
-        That is one half in the first round, then half the normalised sum or the estimate, and for
-        results the reciprocal.
+        The first is for the first round, the last for results. The sum is normalised.
         """
         busy = delay(m, self.busy, Lane.MULTIPLIER_DELAY, "busy")
         row = delay(m, self.row, Lane.MULTIPLIER_DELAY, "row_of_multiplier")
