@@ -87,7 +87,7 @@ class Growth:
         return number
 
     def input(self, shape: tuple[int, ...], dtype: str) -> int:
-        """Add an input of the network."""
+        """Add an input of the network; return its tensor number."""
         number = self.tensor(shape, dtype, self.quantisation(dtype))
         self.values[number] = self.values_of(dtype, shape)
         return number
@@ -95,7 +95,7 @@ class Growth:
     def variable(
         self, shape: tuple[int, ...], dtype: str, quantisation: Quantisation | None
     ) -> int:
-        """Add the initial tensor of a variable; `assign` sets its next value."""
+        """Add a variable's initial tensor, whose next value `assign` sets; return its number."""
         number = self.tensor(shape, dtype, quantisation)
         self.values[number] = self.values_of(dtype, shape)
         return number
@@ -112,7 +112,7 @@ class Growth:
         )
 
     def constant(self, data: Array, quantisation: Quantisation | None) -> int:
-        """Add a constant."""
+        """Add a constant; return its tensor number."""
         return self.tensor(data.shape, data.dtype.name, quantisation, data=data)
 
     def operator(
@@ -124,7 +124,7 @@ class Growth:
         shape: tuple[int, ...] | None = None,
         dtype: str = "",
     ) -> tuple[int, ...]:
-        """Add an operator; return its outputs.
+        """Add an operator; return the tensor numbers of its outputs.
 
         `shape` is needed if the inputs do not determine it.
         """
@@ -221,7 +221,7 @@ class Growth:
         return 2 * scale
 
     def requantise(self, source: int, like: int) -> int:
-        """Return the output of a new QUANTIZE of `source` to the scale of `like`."""
+        """Add a QUANTIZE of tensor `source` to the scale of `like`; return its output's number."""
         tensor, wanted = self.tensors[source], self.tensors[like].quantisation
         number = self.tensor(tensor.shape, tensor.dtype, wanted)
         node = Node(op=Op.QUANTIZE, inputs=(source,), outputs=(number,), index=len(self.nodes))

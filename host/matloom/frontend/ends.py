@@ -10,7 +10,7 @@ from matloom.ir.graph import Node, Op, Tensor
 def separate_inputs(
     inputs: Sequence[int], tensors: dict[int, Tensor], first_free: int
 ) -> tuple[int, ...]:
-    """Return the numbers of the inputs, with a new tensor for each repeated one.
+    """Return the inputs' tensor numbers, each distinct; repeated inputs get new tensors.
 
     If an input occurs more than once in `inputs`, its tensor keeps the value passed last. A new
     tensor, numbered from `first_free`, is added to `tensors` for each earlier occurrence, and its
@@ -28,7 +28,7 @@ def separate_inputs(
 def copy_outputs(
     outputs: Sequence[int], tensors: dict[int, Tensor], first_free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
-    """Return the outputs' numbers, new for repeated ones, and the RESHAPEs that copy those.
+    """Return the outputs' tensor numbers, each distinct, and nodes that copy repeated outputs.
 
     If an output occurs more than once in `outputs`, a RESHAPE copies it to a new tensor for each
     further occurrence. The new tensors, numbered from `first_free`, are added to `tensors`.

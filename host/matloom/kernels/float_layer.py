@@ -30,7 +30,7 @@ def _round_to_mode(array: Array, mode: str) -> _Floats:
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
-    """Return the output of a CONV_2D or FULLY_CONNECTED in a floating-point mode.
+    """Return a CONV_2D or FULLY_CONNECTED in a float mode, added in steps of `float_rows` products.
 
     Each kernel row is cut into steps of `float_rows` numbers, the last padded with +0. The products
     of a step are added in a balanced tree; the sums of steps are added one after another, kernel

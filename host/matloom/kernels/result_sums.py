@@ -18,16 +18,16 @@ _LOW, _HIGH = -127 << FRACTION_BITS, (127 << FRACTION_BITS) - 1
 
 
 def sum_bytes(
-    tables: NDArray[np.uint8], results: NDArray[np.uint8], others: NDArray[np.uint8]
+    tables: NDArray[np.uint8], first_bytes: NDArray[np.uint8], second_bytes: NDArray[np.uint8]
 ) -> NDArray[np.uint8]:
-    """Return the sums of two arrays of bytes (..., columns), looked up in each column's table.
+    """Return the sums of two arrays of bytes (..., columns), by the tables (256,) of the columns.
 
     `tables` are (n, 256); column c of the arrays uses table c modulo n.
     """
     words = _table_words(tables)
-    columns = np.arange(results.shape[-1]) % len(words)
-    rows = (results & 15, results >> 4, others & 15, others >> 4)
-    total = np.zeros(results.shape, np.uint32)
+    columns = np.arange(first_bytes.shape[-1]) % len(words)
+    rows = (first_bytes & 15, first_bytes >> 4, second_bytes & 15, second_bytes >> 4)
+    total = np.zeros(first_bytes.shape, np.uint32)
     for number, row in enumerate(rows):
         total += words[columns, row, number]
     return _clamp_to_int8(total).view(np.uint8)

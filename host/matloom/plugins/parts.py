@@ -78,7 +78,7 @@ class Wiring:
 
 @dataclass(frozen=True, kw_only=True)
 class EnginePart:
-    """Operators of a model that one engine step of the program computes.
+    """Operators of a model that one engine step (command buffer) of the program computes.
 
     Members
     -------

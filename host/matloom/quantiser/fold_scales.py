@@ -39,7 +39,7 @@ class _Scale:
 
 
 def fold_scales(graph: Graph) -> Graph:
-    """Return a float network without MUL, ADD and SUB of constants by channel next to layers.
+    """Return a float network whose MUL, ADD and SUB of channel constants are folded into layers.
 
     They become part of the weights and bias of the layer before them, if nothing else reads its
     output. A factor that is equal for all elements is also moved across moves and products of

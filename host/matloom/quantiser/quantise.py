@@ -29,7 +29,7 @@ _ENGINE = "reference"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuantisedNetwork:
-    """A quantised network.
+    """A quantised network, with its file and the report on its quality.
 
     Members
     -------

@@ -171,7 +171,7 @@ def _weight_correction(form: _Numbers, moments: Moments) -> _Numbers:
 
 
 def _solve_by_channel(form: _Numbers, right_side: _Numbers) -> _Numbers:
-    """Return the solution of ``x @ form = right`` for each channel."""
+    """Return the solution of ``x @ form = right_side`` for each channel."""
     if len(form) == 1:
         return np.asarray(np.linalg.solve(form[0], right_side.T).T, np.float64)
     return np.asarray(np.linalg.solve(form, right_side[:, :, np.newaxis])[:, :, 0], np.float64)

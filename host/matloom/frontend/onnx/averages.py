@@ -88,7 +88,7 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
         window=window,
         strides=strides,
     )
-    return _convert(values, model, average, floating=node.op_type == "QLinearAveragePool")
+    return _add_average(values, model, average, floating=node.op_type == "QLinearAveragePool")
 
 
 def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
@@ -127,10 +127,10 @@ def convert_mean(values: Values, model: Model, index: int) -> Claim | None:
         axes=() if image else axes,
         is_sum=mean.op_type == "ReduceSum",
     )
-    return _convert(values, model, average, floating=True)
+    return _add_average(values, model, average, floating=True)
 
 
-def _convert(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
+def _add_average(values: Values, model: Model, average: _Average, *, floating: bool) -> Claim:
     """Convert an average; return how many of its sums can differ from ONNX Runtime's.
 
     `floating` says whether ONNX Runtime computes the average in float32.

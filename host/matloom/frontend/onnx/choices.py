@@ -71,7 +71,7 @@ def convert_integer_choice(values: Values, model: Model, node: Any) -> Claim:
         computed_input=at,
         constant_input=sum(_OPERANDS) - at,
     )
-    return _convert(values, model, choice)
+    return _add_where(values, model, choice)
 
 
 def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
@@ -106,11 +106,11 @@ def convert_choice(values: Values, model: Model, index: int) -> Claim | None:
         computed_input=computed[0],
         constant_input=3 - computed[0],
     )
-    return _convert(values, model, choice)
+    return _add_where(values, model, choice)
 
 
-def _convert(values: Values, model: Model, choice: _Choice) -> Claim:
-    """Convert a choice; return its exactness: all results equal ONNX Runtime's."""
+def _add_where(values: Values, model: Model, choice: _Choice) -> Claim:
+    """Convert a choice between bytes; return its exactness: all results equal ONNX Runtime's."""
     source, made = values.known[choice.source], values.known[choice.output]
     if source.shape != made.shape:
         raise Unsupported("repeats the tensor that it chooses from")

@@ -201,7 +201,7 @@ class Conversion:
             self.claims[made[-1].index] = claim
 
     def _is_rejected(self, claim: Claim) -> bool:
-        """Return whether too many results can differ from ONNX Runtime's; none may if `exact`."""
+        """Return whether more results than allowed can differ from ONNX Runtime's."""
         often = claim.differing > _MAX_DIFFERING_SHARE * claim.reachable
         return often or (self.exact and not claim.is_proven)
 

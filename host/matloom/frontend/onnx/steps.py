@@ -131,7 +131,7 @@ def _step_sums(scale: Floats, sum_range: tuple[Integers, Integers], results: Int
 def _step_products(
     results: Integers, right_shifts: Integers
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return the smallest product of multiplier and sum for which the engine gives each result.
+    """Return the smallest product of multiplier and sum for each result, and whether it can occur.
 
     Also returns whether a product can be that large; both arrays are (channels, results).
     `right_shifts` is the right shift of each channel.

@@ -267,7 +267,7 @@ class Values:
         return self._free - 1
 
     def _file_tensor(self, name: str) -> int:
-        """Return the tensor number of a value in the file's type; declare the tensor once."""
+        """Return a value's tensor in the file's type, by number; declare it if that is missing."""
         number, value = self.numbers[name], self.known[name]
         if number not in self.tensors:
             self.tensors[number] = Tensor(name=name, shape=value.shape, dtype=value.dtype)

@@ -119,7 +119,7 @@ def _add_reshape(values: Values, number: int, shape: tuple[int, ...]) -> int:
 
 
 def _flattened_input(values: Values, layer: Layer) -> tuple[int, Array] | None:
-    """Return a flattened image as a tensor number, and the file's index of each column; or None.
+    """Return a flattened input with channels last, and each column's index in the file; or None.
 
     The result is the number of a tensor, and the index of each of its columns in the file's order,
     by which the caller permutes the weights. It is None if the input is not a flattened image with

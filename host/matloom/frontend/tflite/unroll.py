@@ -172,7 +172,7 @@ class _Writer:
             self._add_operator("RESHAPE", [number, sizes], int(made))
 
     def _loop_continues(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
-        """Return the condition for known carried values, or raise `_RefusedError`."""
+        """Return whether the loop continues for known values; else raise `_RefusedError`."""
         found = self._known_integers(condition, values).get(int(condition.outputs[0]))
         if found is None or found.size != 1:
             raise _RefusedError

@@ -118,7 +118,7 @@ class OnnxFile:
         self.names_by_order(number)[order] = self.requantise(tensor, name)
 
     def _is_recorded(self, name: str) -> bool:
-        """Return whether a value is that of a tensor already."""
+        """Return whether the value `name` has been recorded as that of a tensor."""
         return any(name in held.values() for held in self._names.values())
 
     def requantise(self, tensor: Tensor, name: str) -> str:
