@@ -26,7 +26,7 @@ FORMATS = {"float32": FP32_FORMAT} | {
 
 
 class Unproven(Exception):
-    """Raised for an operator without a definition for unknown bytes; the message is the reason."""
+    """Raised for an operator without a rule for unknown bytes; the message is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class NodeInputs:
         return "word" if self.output.element_bytes == 2 else "byte"
 
     def note(self, values: Integers, label: str) -> Integers:
-        """Record intermediate bytes with a label, so that messages can name them.
+        """Record intermediate bytes with a label for messages; return them unchanged.
 
         Return the bytes.
         """

@@ -42,7 +42,8 @@ def _broadcast(context: NodeInputs, values: Integers) -> Integers:
     return np.broadcast_to(values, context.output.shape)
 
 
-def _scale(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
+def _scaled_sums(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
+    """Return sums: `values`, shifted left by `pre_shift`, times a (multiplier, shift)."""
     multiplier, shift = pair
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return requantise(values, 0, scale, "sum")
@@ -54,15 +55,15 @@ def add(context: NodeInputs) -> list[Integers]:
         return float_add(context)
     scales = addition_scales(context.graph, context.node)
     left = scales.left_shift
-    first = _scale(context.without_zero_point(0), scales.inputs[0], left)
+    first = _scaled_sums(context.without_zero_point(0), scales.inputs[0], left)
     centred = context.without_zero_point(1)
     if context.node.op is Op.ADD:
-        second = _scale(centred, scales.inputs[1], left)
+        second = _scaled_sums(centred, scales.inputs[1], left)
     elif _is_odd(context, scales.inputs[1], left) or _may_negate_before_scaling(context, scales):
         context.note(-1 - context.values(1), "complement of the second input")
-        second = _scale(-centred, scales.inputs[1], left)
+        second = _scaled_sums(-centred, scales.inputs[1], left)
     else:
-        second = -_scale(centred, scales.inputs[1], left)
+        second = -_scaled_sums(centred, scales.inputs[1], left)
     total = wrap32(_broadcast(context, first) + _broadcast(context, second))
     activation = context.node.attributes_as(Arithmetic).activation
     return context.to_bytes(context.result(total, *scales.output, activation))
@@ -72,7 +73,9 @@ def squared_difference(context: NodeInputs) -> list[Integers]:
     """Compute SQUARED_DIFFERENCE: scale differences from zero points, subtract, square, scale."""
     scales = square_scales(context.graph, context.node)
     first, second = (
-        _broadcast(context, _scale(context.without_zero_point(index), pair, scales.left_shift))
+        _broadcast(
+            context, _scaled_sums(context.without_zero_point(index), pair, scales.left_shift)
+        )
         for index, pair in enumerate(scales.inputs)
     )
     difference = wrap32(first - second)
@@ -215,7 +218,7 @@ def _scaled_positive_part(context: NodeInputs, pair: Multiplier) -> Integers:
 
 
 def _sum_of_parts(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
-    """Return the sum of two tensors, one of which is at the output's zero point in each place."""
+    """Return the sum of two tensors, one of which is at the output's zero point at each element."""
     total = wrap32(above + below - 2 * context.output.zero_point)
     return context.to_bytes(context.result(total, 2**30, 1))
 

@@ -39,7 +39,7 @@ def _patterns(values: Any, form: str) -> Integers:
 
 
 def float_weights(weights: NDArray[Any], mode: str) -> NDArray[np.float64]:
-    """Return the numbers that represent float32 weights rounded to the format of a mode."""
+    """Return a number for each float32 weight, rounded to the format of a mode."""
     return weight_probes(_patterns(weights, mode)).astype(np.float64)
 
 

@@ -20,6 +20,7 @@ _BATCH_NUMBERS = 1 << 14
 
 
 def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a hash of each 64-bit word."""
     # In place, because this dominates checks of many small tiles.
     bits = bits * _FIRST
     bits += _ADDED
@@ -60,7 +61,7 @@ def hash_values(values: Any, *keys: Any) -> NDArray[np.uint64]:
 
 
 def to_numbers(bits: NDArray[np.uint64], first: int) -> _Integers:
-    """Map each hash to a number from `first`, a power of two, to twice `first` (exclusive)."""
+    """Map each hash to an integer from `first`, a power of two, to twice `first` (exclusive)."""
     size = first.bit_length() - 1
     return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
 

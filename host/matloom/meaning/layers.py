@@ -67,7 +67,8 @@ def _first_input(context: NodeInputs, mode: str | None) -> _Floats:
     return (values - context.inputs[0].zero_point).astype(np.float64)
 
 
-def _factors(context: NodeInputs, mode: str | None) -> _Floats:
+def _weight_factors(context: NodeInputs, mode: str | None) -> _Floats:
+    """Return the weights as EXEC multiplies them in a mode, as floating-point numbers."""
     weights = _weights(context)
     if mode in FLOAT_MODES:
         return float_weights(weights, mode)
@@ -130,7 +131,7 @@ def convolution(context: NodeInputs) -> list[Integers]:
     """Compute CONV_2D: sums of products over the window, with bias, scaled by channel."""
     attributes = context.node.attributes_as(Conv2D)
     image = _pad_with_zeros(_first_input(context, attributes.mode), attributes.padding)
-    weights, shape = _factors(context, attributes.mode), context.output.shape
+    weights, shape = _weight_factors(context, attributes.mode), context.output.shape
     sums = np.zeros(shape, np.int64)
     for tap in np.ndindex(weights.shape[1:3]):
         sums += exact_product(_tap_input(image, tap, attributes, shape), weights[:, *tap].T)
@@ -145,7 +146,7 @@ def depthwise(context: NodeInputs) -> list[Integers]:
     image = _pad_with_zeros(_first_input(context, None), attributes.padding)
     if attributes.depth_multiplier > 1:
         image = np.repeat(image, attributes.depth_multiplier, axis=3)
-    weights, shape = _factors(context, None), context.output.shape
+    weights, shape = _weight_factors(context, None), context.output.shape
     # Whole rows are multiplied at once: NumPy is slow along few channels.
     rows = (*shape[:2], shape[2] * shape[3])
     sums, products = np.zeros(rows), np.empty(rows)
@@ -162,7 +163,7 @@ def dense(context: NodeInputs) -> list[Integers]:
         keys = context.without_zero_point(1).astype(np.float64)
         given = context.without_zero_point(0).astype(np.float64).reshape(-1, keys.shape[1])
         return _layer_output(context, product_of_probes(given, keys.T), attributes.activation)
-    weights = _factors(context, attributes.mode)
+    weights = _weight_factors(context, attributes.mode)
     rows = _first_input(context, attributes.mode).reshape(-1, weights.shape[1])
     sums = exact_product(rows, weights.T)
     if attributes.mode in FLOAT_MODES:
@@ -195,7 +196,7 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
 def transposed_convolution(context: NodeInputs) -> list[Integers]:
     """Compute TRANSPOSE_CONV: each input position adds its products to a window of the output."""
     attributes = context.node.attributes_as(TransposeConv)
-    image, weights = _first_input(context, None), _factors(context, None)
+    image, weights = _first_input(context, None), _weight_factors(context, None)
     images, in_height, in_width, _depth = image.shape
     top, left = attributes.padding.top, attributes.padding.left
     (height, width), (down, across) = attributes.size, attributes.stride

@@ -24,7 +24,7 @@ _OFF_CHIP_FIELDS = {"wait_load", "wait_exec", "wait_post", "wait_store", "timest
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
-    """Return `count` numbers for bytes of memory that nothing has written.
+    """Return probes (numbers for unknown values) for `count` bytes that nothing has written.
 
     They differ from the numbers (probes) for unknown bytes of tensors; `keys` identify the memory.
     """
@@ -97,6 +97,7 @@ def instruction_name(number: int, instruction: Instruction) -> str:
 
 
 def _check_extents(state: State, instruction: Instruction) -> None:
+    """Raise `MeaningError` if an instruction accesses addresses beyond the end of a memory."""
     get, config = instruction.values.get, state.config
     for extent in FORMATS[instruction.opcode].extents:
         end = extent.end(get, config)
@@ -145,6 +146,7 @@ class _Engine:
         return alike
 
     def _prepare(self, instruction: Instruction) -> tuple[Instruction, Callable[..., None], bool]:
+        """Return an instruction, a function that runs it, and whether that needs an offset."""
         opcode, fields = instruction.opcode, instruction.values
         if opcode is Opcode.LOAD or opcode is Opcode.STORE:
             return instruction, _prepare_transfer(self._state, opcode, fields), True
@@ -186,9 +188,11 @@ def _prepare_transfer(
     apart = (fields["dram_plane_step"], fields["dram_row_step"], 1)
 
     def load(offset: int) -> None:
+        """Copy rows from an offset in the region to the scratchpad."""
         on_chip[...] = strided_view(region, offset, shape, apart)
 
     def store(offset: int) -> None:
+        """Copy rows from the scratchpad to an offset in the region."""
         strided_view(region, offset, shape, apart)[...] = on_chip
 
     return load if opcode is Opcode.LOAD else store

@@ -14,20 +14,19 @@ def _elements(context: NodeInputs, index: int = 0) -> Integers:
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 
 
-def _concatenate_inputs(context: NodeInputs) -> list[Integers]:
+def _all_elements(context: NodeInputs) -> list[Integers]:
+    """Return the elements of each input, in its shape, to be joined."""
     return [_elements(context, index) for index in range(len(context.raw))]
 
 
 def concatenation(context: NodeInputs) -> list[Integers]:
     """Compute CONCATENATION: the elements of all inputs, one input after another along an axis."""
-    return [
-        np.concatenate(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)
-    ]
+    return [np.concatenate(_all_elements(context), axis=context.node.attributes_as(Axis).axis)]
 
 
 def pack(context: NodeInputs) -> list[Integers]:
     """Compute PACK: the elements of all inputs, stacked along a new axis."""
-    return [np.stack(_concatenate_inputs(context), axis=context.node.attributes_as(Axis).axis)]
+    return [np.stack(_all_elements(context), axis=context.node.attributes_as(Axis).axis)]
 
 
 def unpack(context: NodeInputs) -> list[Integers]:

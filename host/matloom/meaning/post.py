@@ -51,10 +51,7 @@ _TERMS = {Addend.ADD: _shift_term(*ADDEND_SCALE), Addend.SQUARE: _shift_term(*SQ
 
 
 class Post:
-    """A POST instruction with given fields; each call runs it again at the same places on chip.
-
-    Arrays are (height, width, channels), with the channels of all blocks.
-    """
+    """A POST with given fields, which each call runs; arrays are (height, width, all channels)."""
 
     def __init__(self, state: State, fields: _Fields) -> None:
         self._state, self._fields = state, fields
@@ -82,7 +79,7 @@ class Post:
             state.written = apply_softmax(state.exponentials, self._read())
             self._write(state.written)
             return
-        results = self._results(self._values())
+        results = self._requantised(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
                 results = wrap(results + self._entries.sums(self._channels)).astype(np.int64)
@@ -91,10 +88,10 @@ class Post:
         table = fields["table"]
         if table in FILLS:
             tables = state.table.reshape(1, -1) if table == Table.FILL_EACH else state.table
-            _fill(tables, state, fields, results)
+            _fill_tables(tables, state, fields, results)
             return
         if fields["softmax"] == RowFunction.FILL:
-            _fill(state.exponentials.reshape(1, -1), state, fields, results)
+            _fill_tables(state.exponentials.reshape(1, -1), state, fields, results)
             return
         if table == Table.LOOK_UP:
             results = look_up(state.table, results)
@@ -125,7 +122,8 @@ class Post:
                 return np.asarray(wrap32(difference * difference))
         return values
 
-    def _results(self, values: Integers) -> Integers:
+    def _requantised(self, values: Integers) -> Integers:
+        """Return results for values: requantised, and passed through the POST's curve if any."""
         fields, parameters = self._fields, self._parameters.read()
         if self._floating:
             bias = fields["bias"] if parameters.bias is None else parameters.bias
@@ -153,6 +151,7 @@ class Post:
         return element_probes(parts) if self._floating else join_words(*parts)
 
     def _write(self, results: Integers) -> None:
+        """Write results to the scratchpad, block after block as POST does; they may overlap."""
         size, target = self._size, self._target
         parts = [results]
         if self._floating:
@@ -160,7 +159,6 @@ class Post:
         elif size > 1:
             parts = list(split_words(results))
         joined = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(target.shape)
-        # Block after block, like POST, because results may overlap.
         block = self._state.config.columns * size
         for first in range(0, target.shape[-1], block):
             target[..., first : first + block] = joined[..., first : first + block]
@@ -201,7 +199,7 @@ class _Entries:
             self._accumulators[self._entries] = target.reshape(-1, self._columns)
 
 
-def _fill(tables: Integers, state: State, fields: _Fields, results: Integers) -> None:
+def _fill_tables(tables: Integers, state: State, fields: _Fields, results: Integers) -> None:
     """Write the first bytes of each vector to the next row of every table; rows wrap around."""
     size, columns = state.config.table_row_bytes, state.config.columns
     rows = tables.reshape(len(tables), -1, size)

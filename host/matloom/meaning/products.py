@@ -74,15 +74,13 @@ def _steps_are_separate(fields: _Fields) -> bool:
 
 
 def _prepare_all_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
-    """Return a function that runs an EXEC whose output blocks all read the same inputs.
-
-    It computes all blocks as one matrix product.
-    """
+    """Return a function that runs an EXEC as one product, if all blocks read the same inputs."""
     blocks, columns = fields["oc_blocks"], state.config.columns
     walk = InputWalk(state, fields, 0)
     weights = WeightTiles(state, fields, 0, blocks, constant=not _may_be_computed(fields))
 
     def run() -> None:
+        """Compute the sums of all output blocks with one product, and store them."""
         operands = _operands(state, walk, mode)
         wide = weights.tiles().transpose(1, 2, 0, 3).reshape(-1, blocks * columns)
         sums = _product(operands.reshape(len(operands), -1), wide, fields)
@@ -175,6 +173,7 @@ def _prepare_sliding_exec(state: State, fields: _Fields) -> Callable[[], None]:
     ]
 
     def run() -> None:
+        """Run all parts, one after another."""
         for part in parts:
             part()
 
@@ -195,6 +194,7 @@ def _prepare_windows(
     entry = fields["acc_addr"] + block * len(taps.outputs)
 
     def run() -> None:
+        """Compute the window sums of all blocks, and store them from `entry` on."""
         tiles = weights.tiles()
         if len(tiles) < count or tiles.shape[1] < steps:
             tiles = np.broadcast_to(tiles, (count, steps, config.rows, config.columns))
@@ -240,6 +240,7 @@ def _taps_of(
     lines: tuple[int, ...],
     paired: int,
 ) -> _Taps:
+    """Return taps for lines of `line` vectors, an output shape with skips, and window lines."""
     height, width, y_skip, x_skip = shape
     first, count = first_and_count
     columns = np.arange(width) * (x_skip + 1)

@@ -49,7 +49,7 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
 
 
 def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return matrices (..., inner) times (inner, outputs), numbers for unknowns, modulo 2**32."""
+    """Return (..., inner) times (inner, outputs), of probes for unknowns, modulo 2**32."""
     high = np.floor(matrix / _HALF_PROBE)
     # Each half has 13 bits, so it is multiplied exactly.
     halves = [exact_product(rows, half) for half in (high, matrix - high * _HALF_PROBE)]
@@ -173,7 +173,8 @@ class RequantisedTerm:
 
     @cached_property
     def _numbering(self) -> Numbering:
-        return Numbering(self._rounded, self._added_before)
+        """Hash function from sums to the numbers for their unknown results."""
+        return Numbering(self._parameters_key, self._added_before)
 
     @cached_property
     def _added_before(self) -> Any:
@@ -192,14 +193,16 @@ class RequantisedTerm:
 
     @cached_property
     def _any_linear(self) -> bool:
+        """Whether any channel is neither scaled nor rounded."""
         return bool(np.any(self._linear))
 
     @cached_property
     def _all_linear(self) -> bool:
+        """Whether no channel is scaled or rounded."""
         return bool(np.all(self._linear))
 
     @cached_property
-    def _rounded(self) -> Any:
+    def _parameters_key(self) -> Any:
         """Hash key of the parameters; the numbers for unknown rounded results derive from it."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
@@ -213,10 +216,7 @@ def requantise(values: Integers, bias: Any, scale: Scale, kind: str = "byte") ->
 
 
 def _pass_unchanged(values: Integers, kind: str) -> NDArray[np.bool_]:
-    """Return a mask of the sums that are a single byte or word, and so pass unchanged.
-
-    With kind ``"byte"``, these include complements of bytes.
-    """
+    """Return a mask of the sums that pass unchanged: bytes and their complements, or words."""
     size = np.abs(values)
     if kind == "byte":
         return size < 2 * FREE

@@ -34,6 +34,7 @@ class LayerReport:
         return self.operator, f"{self.where} {self.mode}".rstrip(), *self._figures()
 
     def _figures(self) -> tuple[str, str, str, str]:
+        """Return cells for MACs, counted cycles, predicted cycles, and MACs per cycle."""
         if self.together:
             cycles = "together" if self.cycles is None else f"{self.cycles:,} together"
             predicted = f"{self.predicted_cycles:,} together" if self.predicted_cycles else ""

@@ -77,12 +77,13 @@ def _add_totals(first: Report, second: Report) -> dict[str, Any]:
     return {
         **{name: getattr(first, name) + getattr(second, name) for name in _SUMS},
         "utilisation": ideal / cycles if cycles else 0.0,
-        "stalls": _add_members(first.stalls, second.stalls),
-        "counters": _add_members(first.counters, second.counters),
+        "stalls": _add_by_key(first.stalls, second.stalls),
+        "counters": _add_by_key(first.counters, second.counters),
     }
 
 
-def _add_members(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+def _add_by_key(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums of numbers with equal keys."""
     total = Counter(first)
     total.update(second)
     return dict(total)

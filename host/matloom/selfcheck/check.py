@@ -125,7 +125,7 @@ class _Check:
         self.definition.reset(inputs)
         where = f"{_call_name(repeated)}, {kind} inputs"
         known = {**self.machine.constants}
-        known.update({self._name(number): array for number, array in inputs.items()})
+        known.update({self._tensor_name(number): array for number, array in inputs.items()})
         self.machine.write_variables(known)
         for step in self.program.steps:
             self._run(step, known, where, repeated=repeated)
@@ -160,11 +160,12 @@ class _Check:
 
     def _macs_of(self, step: EngineStep) -> int:
         """Return the number of MACs of the operators between a step's inputs and its outputs."""
-        self.definition.reset(dict.fromkeys(self._inputs(step), np.empty(0)))
+        self.definition.reset(dict.fromkeys(self._input_numbers(step), np.empty(0)))
         nodes = self.definition.needed_nodes([self.names[item.name] for item in step.outputs])
         return sum(macs(self.graph, self.graph.nodes[at]) for at in nodes)
 
-    def _inputs(self, step: EngineStep) -> list[int]:
+    def _input_numbers(self, step: EngineStep) -> list[int]:
+        """Return the tensor numbers of a step's inputs."""
         return [self.names[binding.name] for binding in step.inputs]
 
     def _check_buffer(self, step: EngineStep) -> None:
@@ -175,7 +176,7 @@ class _Check:
             tensors = self.graph.tensors
             arrays = {
                 number: values_of(tensors[number], "random", self._draw)
-                for number in self._inputs(step)
+                for number in self._input_numbers(step)
             }
             self.definition.reset(arrays)
             known = {binding.name: arrays[self.names[binding.name]] for binding in step.inputs}
@@ -203,7 +204,8 @@ class _Check:
             self.definition.replace(number, to_declared_shape(array, shape))
         values.update(found)
 
-    def _name(self, number: int) -> str:
+    def _tensor_name(self, number: int) -> str:
+        """Return the name of the tensor with this number."""
         return next(name for name, at in self.names.items() if at == number)
 
     def _compare(self, name: str, actual: Array, *, exact: bool, where: str) -> None:
@@ -222,18 +224,20 @@ class _Check:
             return
         index = tuple(int(at) for at in np.argwhere(wrong)[0])
         raise CheckError(
-            f"{self._layer(number)}tensor {name!r}, element {index}: expected "
+            f"{self._producer_text(number)}tensor {name!r}, element {index}: expected "
             f"{expected[index].item()}, got {actual[index].item()}; {int(wrong.sum()):,} of "
             f"{wrong.size:,} elements are wrong ({where})",
             name,
         )
 
-    def _layer(self, number: int) -> str:
+    def _producer_text(self, number: int) -> str:
+        """Return the operator that makes a tensor, and a comma, for messages; "" if none does."""
         at = self.graph.producers.get(number)
         return "" if at is None else f"{self.graph.nodes[at]}, "
 
 
 def _call_name(repeated: bool) -> str:
+    """Return the name of a call for messages: first, or repeated."""
     return "a repeated call" if repeated else "the first call"
 
 

@@ -39,6 +39,7 @@ class EngineAndHost:
         self._tensors = {info.key: info for info in program.tensors}
 
     def _host_steps(self) -> HostSteps:
+        """Return the host steps; record why if those of an interpreter cannot run."""
         try:
             return HostSteps(self.program)
         except InterpreterError as error:
@@ -85,13 +86,14 @@ class EngineAndHost:
         except (InterpreterError, IndexRangeError):
             # Operators may refuse unrealistic values.
             self._failed.add(id(step))
-        return {name: self._random(name) for name in step.outputs}
+        return {name: self._random_tensor(name) for name in step.outputs}
 
     def draws_outputs(self, step: EngineStep | HostStep) -> bool:
         """Return whether a step's outputs are drawn at random, because no interpreter runs it."""
         return id(step) in self._failed or (bool(self.refusal) and _runs_interpreter(step))
 
-    def _random(self, name: str) -> Array:
+    def _random_tensor(self, name: str) -> Array:
+        """Return random bytes in the shape and type of the tensor `name`."""
         info = self._tensors[name]
         raw = self._draw.integers(-128, 128, info.shape)
         return raw.astype(info.dtype)
@@ -100,17 +102,18 @@ class EngineAndHost:
         """Write the variables among `values` to their addresses in external memory."""
         for variable in self.program.variables:
             if variable.place is not None and variable.before in values:
-                self._write(variable.place, values[variable.before])
+                self._write_tensor(variable.place, values[variable.before])
 
     def read_variables(self) -> dict[str, Array]:
         """Return the variables in external memory, by the name of the tensor after a call."""
         return {
-            variable.after: self._read(variable.place)
+            variable.after: self._read_tensor(variable.place)
             for variable in self.program.variables
             if variable.place is not None
         }
 
-    def _write(self, binding: Binding, array: Array) -> None:
+    def _write_tensor(self, binding: Binding, array: Array) -> None:
+        """Write an array to the address of a tensor in external memory."""
         data = np.ascontiguousarray(array, binding.dtype)
         raw = np.frombuffer(data.tobytes(), np.uint8)
         self.engine.regions[binding.region][binding.offset :][: raw.size] = raw
@@ -118,14 +121,16 @@ class EngineAndHost:
     def _run_engine(
         self, step: EngineStep, values: Mapping[str, Array], repeated: bool
     ) -> dict[str, Array]:
+        """Run an engine step on its inputs in `values`; return its outputs by name."""
         for binding in step.inputs:
             if binding.region is not Region.ARENA:
-                self._write(binding, values[binding.name])
+                self._write_tensor(binding, values[binding.name])
         commands = step.repeat if repeated and step.repeat is not None else step
         self.engine.run(self.program.commands(commands))
-        return {binding.name: self._read(binding) for binding in step.outputs}
+        return {binding.name: self._read_tensor(binding) for binding in step.outputs}
 
-    def _read(self, binding: Binding) -> Array:
+    def _read_tensor(self, binding: Binding) -> Array:
+        """Return a tensor from its address in external memory; int32 from its byte planes."""
         count, dtype = int(np.prod(binding.shape)), np.dtype(binding.dtype)
         memory = self.engine.regions[binding.region][binding.offset :]
         raw = memory[: count * dtype.itemsize].tobytes()
@@ -136,4 +141,5 @@ class EngineAndHost:
 
 
 def _runs_interpreter(step: EngineStep | HostStep) -> bool:
+    """Return whether a step runs on an interpreter of the model's framework."""
     return isinstance(step, HostStep) and step.operator == Op.REFERENCE

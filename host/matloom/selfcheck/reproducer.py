@@ -35,7 +35,7 @@ def write_reproducer(
     not writable. Its name consists of the network's name and a digest of the contents. Raises
     OSError if neither is writable.
     """
-    name, network = _network(graph)
+    name, network = _network_file(graph)
     table = {**precision} if isinstance(precision, Mapping) else precision
     saved = {
         "error": error,
@@ -60,13 +60,14 @@ def write_reproducer(
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write files, by name, to a folder; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return folder
 
 
-def _network(graph: Graph) -> tuple[str, bytes]:
+def _network_file(graph: Graph) -> tuple[str, bytes]:
     """Return the name and the contents of a file that holds the network.
 
     A network with operators that an interpreter runs is returned as the model file that it was read

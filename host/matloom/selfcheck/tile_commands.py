@@ -163,7 +163,7 @@ def written_bytes(post: Instruction, config: Config) -> Numbers:
     return values["dest_addr"] + np.add.outer(positions, channel_bytes).reshape(-1)
 
 
-def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
+def scratchpad_reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
     """Return the first address and the contents of each scratchpad range that is read.
 
     `state` has the scratchpad's contents before the instruction.
@@ -221,14 +221,16 @@ class ProbeSample:
         """Return whether all probes in `numbers` that the sample would keep were added."""
         if self._new:
             self._add_new()
-        return bool(self._known[self._sample(numbers)].all())
+        return bool(self._known[self._sample_indices(numbers)].all())
 
     def _add_new(self) -> None:
-        self._known[self._sample(np.concatenate(self._new))] = True
+        """Add the probes that have been collected since the last time."""
+        self._known[self._sample_indices(np.concatenate(self._new))] = True
         self._new, self._count = [], 0
 
     @staticmethod
-    def _sample(numbers: Numbers) -> NDArray[np.int32]:
+    def _sample_indices(numbers: Numbers) -> NDArray[np.int32]:
+        """Return the index of each probe in `numbers` that is part of the sample."""
         bits = numbers.astype(np.int32)
         chosen = bits[bits & (_PROBES_PER_SAMPLE - 1) == 0]
         chosen = chosen[~is_known(chosen)]
@@ -237,7 +239,7 @@ class ProbeSample:
 
 
 def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
-    """Return a mask of the numbers that share their last bits with any of `others`.
+    """Return a mask of the numbers that share their last bits with any number in `others`.
 
     It serves as a fast filter: numbers outside of the mask are not among the others.
     """

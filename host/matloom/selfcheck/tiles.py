@@ -34,7 +34,7 @@ from matloom.selfcheck.tile_commands import (
     flatten_probes,
     last_bits,
     may_be_among,
-    reads,
+    scratchpad_reads,
     sum_instructions,
     written_bytes,
 )
@@ -103,6 +103,7 @@ class Tiles:
                 parts.setdefault(at, []).append((tile, at == last))
 
         def after(number: int, instruction: Instruction) -> None:
+            """Record what drawn tiles have written, and what their next instruction will read."""
             for tile, complete in parts.get(number, ()):
                 if complete:
                     tile.places = written_bytes(instruction, state.config)
@@ -110,7 +111,7 @@ class Tiles:
             if instruction.opcode is Opcode.POST and state.written is not None:
                 self._written.add(flatten_probes(state.written, instruction))
             for tile, _complete in parts.get(number + 1, ()):
-                tile.reads.append(reads(state, instructions[number + 1]))
+                tile.reads.append(scratchpad_reads(state, instructions[number + 1]))
                 tile.tables = state.table.copy(), state.exponentials.copy()
 
         after(-1, Instruction(Opcode.END, {}))
@@ -237,10 +238,7 @@ class Tiles:
         return sources
 
     def _reads_only(self, tile: TileRun, tensors: set[int]) -> bool:
-        """Return whether a tile reads only constants and bytes of these tensors.
-
-        If it reads other bytes, the definition cannot use the same values.
-        """
+        """Return whether a tile reads no bytes except constants and those of these tensors."""
         known = [probes for number in tensors if (probes := self.bytes_of[number]) is not None]
         return bool(self._probes_among(tile.operands, known).all())
 

@@ -88,6 +88,7 @@ def progress(
 
 @contextmanager
 def _display(step: _Step, after: float, every: float, console: "Console | None") -> Iterator[None]:
+    """Show a step on the console from a thread while the body runs, then its duration."""
     from matloom.terminal.console import PipeConsole
 
     console = console or PipeConsole(stderr=True)
@@ -106,13 +107,14 @@ def _display(step: _Step, after: float, every: float, console: "Console | None")
         if shown.is_set() and not console.is_terminal:
             ended.set()
             thread.join()
-            _line(console, f"{step.text}: done in {time.monotonic() - step.began:.0f} s")
+            _print_line(console, f"{step.text}: done in {time.monotonic() - step.began:.0f} s")
     finally:
         ended.set()
         thread.join()
 
 
-def _line(console: "Console", text: str) -> None:
+def _print_line(console: "Console", text: str) -> None:
+    """Print a line of text as it is, without markup or line breaks."""
     console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -127,10 +129,10 @@ def _write(
     """Write a line after `after` seconds, then a status line every `every` seconds until ended."""
     if ended.wait(after):
         return
-    _line(console, step.text)
+    _print_line(console, step.text)
     is_shown.set()
     while not ended.wait(every):
-        _line(console, step.line())
+        _print_line(console, step.line())
 
 
 def _spin(

@@ -56,7 +56,7 @@ def substitution_reason() -> str:
     """Return why a temporary folder replaces the chosen one; an empty string if none does."""
     folder = chosen_folder()
     reason = _why_not_writable(folder)
-    return _sentence(folder, reason) if reason else ""
+    return _not_writable_text(folder, reason) if reason else ""
 
 
 def _why_not_writable(folder: Path) -> str:
@@ -85,8 +85,8 @@ def _substitute(folder: Path, reason: str) -> Path:
         elif found.st_mode & 0o77:
             place.chmod(0o700)
     except OSError as error:
-        raise CacheError(_sentence(folder, reason), hint=_REMEDY) from error
-    what = f"{_sentence(folder, reason)}; {_quote(place)} is used instead"
+        raise CacheError(_not_writable_text(folder, reason), hint=_REMEDY) from error
+    what = f"{_not_writable_text(folder, reason)}; {_quote(place)} is used instead"
     warnings.warn(CacheWarning(what, _REMEDY), stacklevel=3)
     return place
 
@@ -96,7 +96,8 @@ def _quote(path: Path) -> str:
     return repr(str(path).encode("utf-8", "backslashreplace").decode())
 
 
-def _sentence(folder: Path, reason: str) -> str:
+def _not_writable_text(folder: Path, reason: str) -> str:
+    """Return the sentence that the cache folder cannot be written, with the reason."""
     return f"the cache folder {_quote(folder)} cannot be written ({reason})"
 
 
@@ -122,7 +123,7 @@ def _explain_os_errors() -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock on the creation of `path` within the block; wait for other processes that do.
+    """Hold the lock for creating `path` within the block; wait for other processes that hold it.
 
     The lock ends with the block or with the process. If the file system has no locks, the block
     runs without one. Creates the folder of `path` if necessary, and leaves a small hidden lock file
@@ -177,11 +178,12 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     folder = cache_folder() / name
     with _explain_os_errors(), exclusive(folder):
         if not _is_intact(folder):
-            _make(folder, make)
+            _make_entry(folder, make)
     return folder
 
 
-def _make(folder: Path, make: Callable[[Path], None]) -> None:
+def _make_entry(folder: Path, make: Callable[[Path], None]) -> None:
+    """Call `make` with a new folder, seal its files, and move it to its place in the cache."""
     prefix = f".{folder.name}.making-"
     # Leftovers of killed processes: nobody else can be making this entry now.
     for left in (*folder.parent.glob(f"{prefix}*"), folder):
@@ -197,6 +199,7 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
 
 
 def _remove(path: Path) -> None:
+    """Remove a folder with its contents, a file or a link, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -210,6 +213,7 @@ def _contents(folder: Path) -> list[Path]:
 
 
 def _is_intact(folder: Path) -> bool:
+    """Return whether an entry is sealed, and its files are unchanged."""
     return intact(folder / _DIGESTS, _contents(folder))
 
 
@@ -232,4 +236,5 @@ def write_note(name: str, text: str) -> None:
 
 
 def _seal_of(path: Path) -> Path:
+    """Return the path of the file that has the digest of a note."""
     return path.with_name(f"{path.name}.digest")

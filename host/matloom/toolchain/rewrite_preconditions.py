@@ -46,7 +46,7 @@ def require_one_writer(
         if len(run) >= min_lanes:
             joined.add(key)
     for place, memory in sorted(joined):
-        _require(modules[place], memory, lanes[place, memory])
+        _require_lanes_alone(modules[place], memory, lanes[place, memory])
 
 
 def require_any_state(verilog: str) -> None:
@@ -69,7 +69,8 @@ def require_any_state(verilog: str) -> None:
             raise ValueError(f"an initial block must only hold a table's values, not {line}")
 
 
-def _require(module: re.Match[str], memory: str, lanes: list[re.Match[str]]) -> None:
+def _require_lanes_alone(module: re.Match[str], memory: str, lanes: list[re.Match[str]]) -> None:
+    """Raise ValueError unless these lanes alone, in one process, write a memory at one address."""
     text, start = module[0], module.start()
     rule = f"memory {memory.strip()} must be written"
     writes = [write for write in _WRITE.finditer(text) if write["memory"] == memory.strip()]

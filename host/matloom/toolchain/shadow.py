@@ -36,6 +36,7 @@ def _replace_by_copy(link: Path, source: Path) -> None:
 
 
 def _populate(root: Path, wheel: Path) -> None:
+    """Fill the shadow root with links to the package's files, and with two corrected copies."""
     for folder in ("bin", "include"):
         (root / folder).mkdir(parents=True)
         for path in (wheel / folder).iterdir():

@@ -36,6 +36,7 @@ def for_simulation(verilog: str) -> str:
 
 
 def _replication(run: re.Match[str]) -> str:
+    """Return a replication for a concatenation that repeats a bit."""
     return f"{{{run[0].count(',') + 1}{{{run[1]}}}}}"
 
 
@@ -46,19 +47,19 @@ def _join_lanes(verilog: str) -> str:
     """
     runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):
-        if runs and _continues(runs[-1][-1], lane):
+        if runs and _is_next_lane(runs[-1][-1], lane):
             runs[-1].append(lane)
         else:
             runs.append([lane])
     require_one_writer(verilog, runs, _MIN_LANES)
     pieces, end = list[str](), 0
     for run in runs:
-        pieces += [verilog[end : run[0].start()], _word(run)]
+        pieces += [verilog[end : run[0].start()], _word_assignment(run)]
         end = run[-1].end()
     return "".join((*pieces, verilog[end:]))
 
 
-def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
+def _is_next_lane(lane: re.Match[str], following: re.Match[str]) -> bool:
     """Return whether two assignments to lanes are adjacent, both in the text and in the word."""
     same = ("mask", "memory", "address", "data")
     return (
@@ -70,7 +71,7 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
     )
 
 
-def _word(run: list[re.Match[str]]) -> str:
+def _word_assignment(run: list[re.Match[str]]) -> str:
     """Return one assignment equivalent to assignments to adjacent lanes of a memory's word.
 
     Fewer than `_MIN_LANES` assignments are returned unchanged.

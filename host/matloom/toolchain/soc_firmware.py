@@ -75,12 +75,14 @@ def compile_image(
         key.update(path.read_bytes())
 
     def make(folder: Path) -> None:
+        """Compile the image into an entry of the cache."""
         _compile(files, script, folder / _IMAGE, flags)
 
     return (entry(f"firmware/{key.hexdigest()[:16]}", make) / _IMAGE).read_bytes()
 
 
 def _compile(files: Sequence[Path], script: str, output: Path, flags: Sequence[str]) -> None:
+    """Compile and link C files with a linker script, and write the plain image to `output`."""
     set_activity("compiling firmware")
     zig = (sys.executable, "-m", "ziglang")
     zig_cache = cache_folder() / "zig"

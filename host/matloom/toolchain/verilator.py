@@ -77,7 +77,7 @@ def compile_library(
             "--Mdir",
             str(objects),
         ]
-        arguments += ["-o", output.name, *_headers(work.folder(runtime))]
+        arguments += ["-o", output.name, *_header_settings(work.folder(runtime))]
         for compiled in runtime.glob("*.o"):
             shutil.copy(compiled, objects)
             # Otherwise make would consider it newer than Verilator's files.
@@ -100,7 +100,7 @@ class _Progress:
 
     def __call__(self, line: str) -> None:
         if re.search(r"\s-c\s", line):
-            total = self._harness + _generated_files(self._made)
+            total = self._harness + _count_generated_files(self._made)
             set_activity(f"{self._compiled} of {total} files compiled")
             self._compiled += 1
         if self._on_line:
@@ -123,7 +123,7 @@ def _copy_files(harness: Sequence[Path], workspace: Workspace) -> list[Path]:
     return [Path(shutil.copy(path, folder)) for path in harness]
 
 
-def _generated_files(folder: Path) -> int:
+def _count_generated_files(folder: Path) -> int:
     """Return the number of generated C++ files that make compiles.
 
     For a small design, a single file includes all others.
@@ -180,7 +180,7 @@ def _is_own_flag(flag: tuple[str, ...]) -> bool:
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 
-def _headers(folder: Path) -> list[str]:
+def _header_settings(folder: Path) -> list[str]:
     """Return the make settings that reuse precompiled headers of Verilator from a folder.
 
     Without them, headers are compiled for each chip, once for fast and once for slow code.
@@ -208,6 +208,7 @@ def _compiled_runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) ->
 
 
 def _compile_runtime(verilator: Verilator, words: Sequence[str], folder: Path) -> None:
+    """Compile Verilator's own files and headers with some flags into a folder."""
     # GCC falls back to the text if the precompiled header does not fit.
     for name in ("", *(f".{kind.lower()}" for kind in _KINDS)):
         (folder / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
@@ -219,7 +220,7 @@ def _compile_runtime(verilator: Verilator, words: Sequence[str], folder: Path) -
         arguments = [*build_arguments(_EMPTY), *words, "--Mdir", str(scratch), "-o", "empty.so"]
         # Otherwise such a small module would be compiled as one file, without precompiled headers.
         apart = ["-MAKEFLAGS", "VM_PARALLEL_BUILDS=1"]
-        headers = _headers(work.folder(folder))
+        headers = _header_settings(work.folder(folder))
         _translate(verilator, [*arguments, *apart, *headers, source], work)
         for compiled in scratch.glob("verilated*.o"):
             shutil.copy(compiled, folder)

@@ -98,6 +98,7 @@ def _with_residency(choices: Choices, residency: "_Residency | None") -> Choices
 
 
 def _change_params(params: ScheduleParams, move: Move) -> ScheduleParams:
+    """Return choices for a plan with the change of a move made."""
     if move.stage is not None:
         limits = list(params.limits)
         limits[move.stage] = replace(limits[move.stage], **{move.what: move.value})
@@ -154,15 +155,16 @@ def _candidate_values(stage: Stage, current: TilingParams) -> dict[str, Sequence
 
 
 def for_equal_stages(segment: Segment, move: Move) -> list[Move]:
-    """Return the same move for each stage of the same shape, because networks repeat blocks."""
+    """Return the same move for each stage of equal shape, because networks repeat layers."""
     if move.stage is None:
         return [move]
-    shapes = [_shape(stage) for stage in segment.stages]
+    shapes = [_stage_shape(stage) for stage in segment.stages]
     same = [at for at, shape in enumerate(shapes) if shape == shapes[move.stage]]
     return [replace(move, stage=at) for at in same]
 
 
-def _shape(stage: Stage) -> tuple[object, ...]:
+def _stage_shape(stage: Stage) -> tuple[object, ...]:
+    """Return a key that is equal for stages of the same kind, sizes and weights."""
     grid = stage.grid
     sizes = grid.images, grid.rows, grid.width, grid.blocks
     return type(stage), *sizes, stage.weight_bytes, getattr(stage, "steps", 0)

@@ -85,10 +85,10 @@ class Tuning:
     def __post_init__(self) -> None:
         run = runs_of(self.study)[self.number]
         self._run: StudiedRun = run
-        self._known = dict(self._read())
-        self._weights = _weights(self.study, self.number)
+        self._known = dict(self._read_journal())
+        self._stage_weights = _stage_weights(self.study, self.number)
         self._next: list[list[Move]] = []
-        self._seen: set[Hashable] = {self._cuts(run.choices)}
+        self._seen: set[Hashable] = {self._tiles_key(run.choices)}
         self.best_choices = [RatedChoices(choices=run.choices, cost=run.cost)]
 
     @property
@@ -146,7 +146,7 @@ class Tuning:
         if self._run.may_pin:
             made = (keep_weights(segment, choices, share) for share in SHARES)
             yield from dict.fromkeys(move for move in made if move is not None)
-        heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
+        heavy = sorted(range(len(self._stage_weights)), key=lambda at: -self._stage_weights[at])
         for at in heavy[:_REORDERED]:
             limits = choices.first.limits[at]
             order = (
@@ -169,7 +169,9 @@ class Tuning:
         size = 2 if rng.random() < _DOUBLE else 1
         segment, choices = self._segment, self.best.choices
         made = [
-            move for _ in range(size) for move in draw_moves(segment, choices, self._weights, rng)
+            move
+            for _ in range(size)
+            for move in draw_moves(segment, choices, self._stage_weights, rng)
         ]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
@@ -177,7 +179,7 @@ class Tuning:
         """Return the moves for a round: the first candidates with tiles that were not tried yet."""
         start, found = self.best.choices, list[list[Move]]()
         for moves in candidates:
-            cuts = self._cuts(_apply_all(start, moves))
+            cuts = self._tiles_key(_apply_all(start, moves))
             if cuts not in self._seen:
                 self._seen.add(cuts)
                 found.append(moves)
@@ -185,7 +187,8 @@ class Tuning:
                     break
         return found
 
-    def _cuts(self, choices: Choices) -> Hashable:
+    def _tiles_key(self, choices: Choices) -> Hashable:
+        """Return a key that is equal for choices that lead to the same schedule."""
         return tiles_key(Trial(study=self.study, run=self.number, choices=choices))
 
     def _run_round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
@@ -200,7 +203,7 @@ class Tuning:
             Trial(study=self.study, run=self.number, choices=each, slowest=slowest)
             for each in tried
         ]
-        costs = self._costs(trials, make)
+        costs = self._cost_of_trials(trials, make)
         better: list[tuple[Cost, int]] = []
         for at, cost in enumerate(costs):
             if cost is not None and cost.total <= start.cost.total and tried[at] != start.choices:
@@ -225,9 +228,12 @@ class Tuning:
         return [moves for moves in (others, *better[1:], every) if moves]
 
     def _for_other_equal_stages(self, move: Move) -> list[Move]:
+        """Return the same move for each other stage of equal shape."""
         return [other for other in for_equal_stages(self._segment, move) if other != move]
 
-    def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
+    def _cost_of_trials(
+        self, trials: list[Trial], make: Callable[[], Executor]
+    ) -> list[Cost | None]:
         """Return the cost of each trial, None if refused; append new ones to the journal."""
         keys = [key_of(each) for each in trials]
         new = {key: each for key, each in zip(keys, trials, strict=True) if key not in self._known}
@@ -239,7 +245,7 @@ class Tuning:
                 journal.flush()
         return [self._known[key] for key in keys]
 
-    def _read(self) -> Iterator[tuple[str, Cost | None]]:
+    def _read_journal(self) -> Iterator[tuple[str, Cost | None]]:
         """Yield key and cost of each trial in the journal, without lines that cannot be read."""
         if not self.journal.exists():
             return
@@ -254,12 +260,13 @@ class Tuning:
 
 
 def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
+    """Return a copy of the choices with all of the moves made."""
     for move in moves:
         choices = apply_move(choices, move)
     return choices
 
 
-def _weights(study: Study, number: int) -> list[float]:
+def _stage_weights(study: Study, number: int) -> list[float]:
     """Return the relative frequency with which to change each stage of run `number` of the engine.
 
     A third is the same for all stages, a third is in proportion to their computation and weight

@@ -157,7 +157,7 @@ def runs_of(study: Study) -> tuple[StudiedRun, ...]:
             StudiedRun(
                 segment=place_constants(found.bound, run.bound, image),
                 choices=choices_of(made),
-                cost=_cost(made),
+                cost=_cost_of_schedule(made),
                 waits=_waiting_cycles(made),
                 may_pin=len(scheduled) == 1,
             )
@@ -187,7 +187,7 @@ def cost_of(trial: Trial) -> Cost | None:
         return None
     layouts, constants = trial.choices.layouts, trial.choices.constants
     with gc_paused():
-        cache = _cache(trial.study, trial.run, layouts, constants)
+        cache = _search_cache(trial.study, trial.run, layouts, constants)
         try:
             # Its instructions stay in the cache.
             found = replay(run.segment, replace(trial.choices, later=None), cache)
@@ -199,7 +199,7 @@ def cost_of(trial: Trial) -> Cost | None:
             # Moves may violate assumptions of the steps, such as tensors that their layout keeps on
             # chip.
             return None
-    return _cost(found) if isinstance(found, Scheduled) else None
+    return _cost_of_schedule(found) if isinstance(found, Scheduled) else None
 
 
 def tiles_key(trial: Trial) -> Hashable:
@@ -231,7 +231,8 @@ def segment_of(study: Study, run: int, layouts: Layouts) -> Segment | None:
 
 
 @functools.lru_cache(maxsize=_CACHES)
-def _cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
+def _search_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
+    """Return an empty cache for searches; equal arguments share one."""
     return Cache()
 
 
@@ -242,6 +243,7 @@ def _tiles_cache(study: Study, run: int, layouts: Layouts, constants: Sequence[o
 
 
 def _waiting_cycles(scheduled: Scheduled) -> tuple[int, ...]:
+    """Return, for each stage, the predicted cycles in which neither EXEC nor POST is busy."""
     times, waits, before = scheduled.prediction.timestamps, list[int](), 0
     for mark, tiling in zip(scheduled.segment.timestamps, scheduled.plan.tilings, strict=True):
         done = times.get(mark, before)
@@ -250,6 +252,7 @@ def _waiting_cycles(scheduled: Scheduled) -> tuple[int, ...]:
     return tuple(waits)
 
 
-def _cost(scheduled: Scheduled) -> Cost:
+def _cost_of_schedule(scheduled: Scheduled) -> Cost:
+    """Return the predicted cycles of a first and a later call of a schedule."""
     first = scheduled.prediction.cycles
     return Cost(first, scheduled.repeat.prediction.cycles if scheduled.repeat else first)

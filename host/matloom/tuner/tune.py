@@ -91,7 +91,7 @@ def tune(
     note:
         Called with lines of progress.
     """
-    default = _total(run.cost for run in runs_of(study))
+    default = _total_cost(run.cost for run in runs_of(study))
     study = _choose_fusion(study, note)
     begin = time.monotonic()
     searches = _searches(study, journal, seed)
@@ -101,6 +101,7 @@ def tune(
         first = done
 
         def note_progress(count: int, gain: float, first: int = first) -> None:
+            """Note the number of trials so far and the fraction of cycles saved."""
             note(f"{first + count} trials, {gain:.1%} fewer cycles predicted")
 
         trials = budget.trials // len(searches)
@@ -134,16 +135,18 @@ def _choose_fusion(study: Study, note: Callable[[str], None]) -> Study:
         if without == stages:
             continue
         note(f"without {each.__name__}")
-        if _predict(other).total < _predict(best).total:
+        if _predicted_cost(other).total < _predicted_cost(best).total:
             best, stages = other, without
     return best
 
 
-def _predict(study: Study) -> Cost:
-    return _total(run.cost for run in runs_of(study))
+def _predicted_cost(study: Study) -> Cost:
+    """Return the predicted cycles of a network as scheduled by default."""
+    return _total_cost(run.cost for run in runs_of(study))
 
 
 def _searches(study: Study, journal: Path, seed: int) -> list[Tuning]:
+    """Return a search for each engine run of a network."""
     return [
         Tuning(study=study, number=number, journal=journal, seed=seed)
         for number in range(len(runs_of(study)))
@@ -161,7 +164,8 @@ def _deadline(budget: Budget, begin: float, position: int, count: int) -> float 
     return begin + (budget.until - begin) * (position + 1) / count
 
 
-def _total(costs: Iterator[Cost]) -> Cost:
+def _total_cost(costs: Iterator[Cost]) -> Cost:
+    """Return the sums of first calls and of later calls."""
     every = list(costs)
     return Cost(sum(each.first for each in every), sum(each.later for each in every))
 
@@ -189,10 +193,10 @@ def _predicted_best(
 
     There is no winner if the default is as fast, or if the program fails its check.
     """
-    after = _total(each.cost for each in best)
+    after = _total_cost(each.cost for each in best)
     winner = None
     if after.total < before.total and _program(study, best) is not None:
-        winner = _winner(study, best, before, after, counted=False)
+        winner = _make_winner(study, best, before, after, counted=False)
     return TuningResult(
         winner=winner,
         before=before,
@@ -227,7 +231,7 @@ def _measure(
     after, winner = before, None
     left, slow = list(candidates), math.inf
     for number in range(1, min(count, len(left)) + 1):
-        combination = next((each for each in left if _first_of(each) < slow), left[0])
+        combination = next((each for each in left if _first_call_cycles(each) < slow), left[0])
         left.remove(combination)
         note(f"counting {number} of {count} on the simulated chip")
         program = _program(study, combination)
@@ -235,21 +239,22 @@ def _measure(
             continue
         cost = count_cycles(program)
         if cost.first > _FIRST_SLOWER * before.first:
-            slow = _first_of(combination)
+            slow = _first_call_cycles(combination)
         elif cost.later <= before.later and cost.total < after.total:
-            after, winner = cost, _winner(study, combination, before, cost, counted=True)
+            after, winner = cost, _make_winner(study, combination, before, cost, counted=True)
     return TuningResult(
         winner=winner,
         before=before,
         after=after,
-        predicted=_total(each.cost for each in candidates[0]),
+        predicted=_total_cost(each.cost for each in candidates[0]),
         trials=trials,
         counted=True,
     )
 
 
-def _first_of(combination: list[RatedChoices]) -> int:
-    return _total(each.cost for each in combination).first
+def _first_call_cycles(combination: list[RatedChoices]) -> int:
+    """Return the predicted cycles of a first call with these choices for all runs."""
+    return _total_cost(each.cost for each in combination).first
 
 
 def _program(study: Study, combination: list[RatedChoices] | None) -> Program | None:
@@ -259,7 +264,7 @@ def _program(study: Study, combination: list[RatedChoices] | None) -> Program | 
     """
     options = replace(study.options, tuned=False)
     if combination is not None:
-        options = replace(options, choices=_choices(combination), left_out=study.left_out)
+        options = replace(options, choices=_choices_of(combination), left_out=study.left_out)
     made = compile_unchecked(study.network(), study.config, options, study.job.precision)
     try:
         return replace(made.program, verdict=made.check("sample"))
@@ -267,15 +272,17 @@ def _program(study: Study, combination: list[RatedChoices] | None) -> Program | 
         return None
 
 
-def _choices(combination: list[RatedChoices]) -> tuple[Choices | None, ...]:
+def _choices_of(combination: list[RatedChoices]) -> tuple[Choices | None, ...]:
+    """Return the choices of a combination, one for each engine run."""
     return tuple(each.choices for each in combination)
 
 
-def _winner(
+def _make_winner(
     study: Study, combination: list[RatedChoices], before: Cost, after: Cost, *, counted: bool
 ) -> Winner:
+    """Return the record of a combination that is faster, for later compilations."""
     return Winner(
-        choices=_choices(combination),
+        choices=_choices_of(combination),
         left_out=study.left_out,
         before=before,
         after=after,

@@ -54,14 +54,14 @@ def run_as_completed(
         try:
             with make() as executor:
                 while left:
-                    yield from _batch(function, tasks, left, executor, ahead)
+                    yield from _run_batch(function, tasks, left, executor, ahead)
         except BrokenExecutor:
             lost = 1 if len(left) < before else lost + 1
             if lost == _MAX_ATTEMPTS:
                 raise _lost_workers_error(len(left)) from None
 
 
-def _batch(
+def _run_batch(
     function: Callable[[_Task], _Result],
     tasks: Sequence[_Task],
     unfinished: list[int],
@@ -152,4 +152,5 @@ def ordered(
 
 
 def _lost_workers_error(left: int) -> LostWorkersError:
+    """Return the error for workers that died too often, with `left` tasks unfinished."""
     return LostWorkersError(f"workers died {_MAX_ATTEMPTS} times in a row with {left} tasks left")

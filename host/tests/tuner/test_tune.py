@@ -72,8 +72,8 @@ def test_moves_are_of_the_stages_that_layouts_make(tmp_path):
     assert segment_of(study, 0, run.choices.layouts) != run.segment
     made = []
     search = Tuning(study=study, number=0, journal=tmp_path / "journal", seed=1)
-    costs = search._costs
-    search._costs = lambda trials, make: [made.extend(trials), costs(trials, make)][1]
+    costs = search._cost_of_trials
+    search._cost_of_trials = lambda trials, make: [made.extend(trials), costs(trials, make)][1]
     assert search.run(40, SERIAL)[0].cost.total <= run.cost.total
     assert any(each.choices.first.limits[-1] != run.choices.first.limits[-1] for each in made)
 
