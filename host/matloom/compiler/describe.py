@@ -64,7 +64,9 @@ def _describe_engine_addresses(run: BoundRun) -> Iterator[str]:
             yield f"  makes {name}: {size} bytes"
 
 
-def _lines_by_run(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
+def _lines_by_run(
+    lines: Callable[[Scheduled], Iterable[str]],
+) -> Callable[[ScheduledNetwork], Iterator[str]]:
     """Turn a function that yields lines for one schedule into one for all runs of a network."""
 
     def lines_of_network(network: ScheduledNetwork) -> Iterator[str]:

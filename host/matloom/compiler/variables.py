@@ -34,7 +34,7 @@ def state_places(
 
 
 def _is_updated_in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
-    """Return whether the engine can write a variable's final value over its initial value.
+    """Return whether the engine can write the final value, tensor `after`, over tensor `before`.
 
     The final value must be made by an engine run, and both values must be read neither by the host
     nor by a later run.
@@ -44,25 +44,26 @@ def _is_updated_in_place(graph: Graph, parts: Partition, before: int, after: int
     if old == new or graph.tensors[after].dtype == "int32" or graph.tensors[new].data is not None:
         return False
     wanted = [*graph.outputs, *(each.after for each in graph.variables)]
-    if [parts.roots[number] for number in wanted].count(new) != 1 or old in _root_numbers(
+    if [parts.roots[number] for number in wanted].count(new) != 1 or old in _roots_of(
         parts, wanted
     ):
         return False
     last_write = -1
     for at, run in enumerate(parts.runs):
         if not isinstance(run, EngineRun):
-            if {old, new} & _root_numbers(parts, run.node.inputs):
+            if {old, new} & _roots_of(parts, run.node.inputs):
                 return False
         elif new in run.consumed or (old in run.consumed and last_write >= 0):
             return False
-        elif new in _root_numbers(parts, run.produced):
+        elif new in _roots_of(parts, run.produced):
             if [parts.roots[number] for number in run.produced].count(new) != 1:
                 return False
             last_write = at
     return last_write >= 0
 
 
-def _root_numbers(parts: Partition, numbers: Iterable[int]) -> set[int]:
+def _roots_of(parts: Partition, numbers: Iterable[int]) -> set[int]:
+    """Return the tensors of which RESHAPEs make tensors `numbers`, or themselves."""
     return {parts.roots[number] for number in numbers}
 
 

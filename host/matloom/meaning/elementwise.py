@@ -84,12 +84,12 @@ def squared_difference(context: NodeInputs) -> list[Integers]:
     return context.to_bytes(context.result(squares, *scales.output))
 
 
-def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
+def _is_odd(context: NodeInputs, pair: Multiplier, left_shift: int) -> bool:
     """Return whether scaling is an odd function for every byte of the second input.
 
     It is if negated differences from the zero point give negated results.
     """
-    differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
+    differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left_shift
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
 

@@ -82,7 +82,7 @@ def _pad_with_zeros(image: _Floats, padding: Padding) -> _Floats:
 
 
 def _tap_input(
-    image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int, ...]
+    image: _Floats, tap: tuple[int, int], attributes: Conv2D | Pool2D, shape: tuple[int, ...]
 ) -> _Floats:
     """Return the input under one tap of the window at every output position.
 

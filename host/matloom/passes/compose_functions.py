@@ -69,10 +69,10 @@ def compose_functions(graph: Graph) -> Graph:
 
 
 def _byte_function(
-    graph: Graph, functions: Mapping[int, _ByteFunction], place: int
+    graph: Graph, functions: Mapping[int, _ByteFunction], index: int
 ) -> _ByteFunction | None:
     """Return an operator's output as a function of one computed tensor; None if it is not."""
-    node = graph.nodes[place]
+    node = graph.nodes[index]
     if not _is_bytewise(graph, node):
         return None
     computed = {number for number in node.inputs if graph.tensors[number].data is None}
@@ -95,7 +95,7 @@ def _byte_function(
     ]
     results = kernel_of(node, inputs)(graph, node, inputs)
     assert isinstance(results, np.ndarray)
-    steps = frozenset({place}).union(*(each.steps for each in known.values()))
+    steps = frozenset({index}).union(*(each.steps for each in known.values()))
     return _ByteFunction(source=source, results=results.reshape(-1), steps=steps)
 
 

@@ -101,19 +101,19 @@ class _Expansion:
         made = self._multiply("made", (shown, opens[2]), self._tensors[hidden].scale)
         self._append_node(Op.QUANTIZE, (made,), (hidden,))
 
-    def _slice(self, what: str, whole: int, axis: int, begin: int, size: int) -> int:
-        """Return the tensor number of `size` elements along an axis, from `begin` on.
+    def _slice(self, label: str, number: int, axis: int, begin: int, size: int) -> int:
+        """Return the tensor number of `size` elements of another along an axis, from `begin` on.
 
-        Add a slice for it, unless that is the whole tensor. `what` names it.
+        Add a slice for it, unless that is all of the tensor. `label` names it.
         """
-        shape = self._tensors[whole].shape
+        shape = self._tensors[number].shape
         if shape[axis] == size:
-            return whole
+            return number
         begins = tuple(begin if at == axis else 0 for at in range(len(shape)))
         sizes = tuple(size if at == axis else length for at, length in enumerate(shape))
-        part = self._int16_like(what, whole, sizes)
+        part = self._int16_like(label, number, sizes)
         attributes = Slice(begin=begins, size=sizes, step=(1,) * len(shape))
-        self._append_node(Op.SLICE, (whole,), (part,), attributes)
+        self._append_node(Op.SLICE, (number,), (part,), attributes)
         return part
 
     def _gate_part(self, gates: int, gate: int, shape: tuple[int, ...]) -> int:
@@ -122,11 +122,11 @@ class _Expansion:
         part = self._slice(f"gate {gate}", gates, axis, gate * cells, cells)
         return self._in_shape(f"shaped gate {gate}", part, shape)
 
-    def _in_shape(self, what: str, number: int, shape: tuple[int, ...]) -> int:
+    def _in_shape(self, label: str, number: int, shape: tuple[int, ...]) -> int:
         """Return a tensor's number, or that of a RESHAPE of it if it has another shape."""
         if self._tensors[number].shape == shape:
             return number
-        shaped = self._int16_like(what, number, shape)
+        shaped = self._int16_like(label, number, shape)
         self._append_node(Op.RESHAPE, (number,), (shaped,))
         return shaped
 
@@ -155,34 +155,34 @@ class _Expansion:
             )
             self._append_node(op, (given, self._add_tensor(constant)), (result,))
 
-    def _add(self, what: str, parts: tuple[int, int], scale: float) -> int:
+    def _add(self, label: str, operands: tuple[int, int], scale: float) -> int:
         """Add the int16 sum of two tensors at a scale; return its tensor number."""
-        return self._binary(Op.ADD, what, parts, scale)
+        return self._binary(Op.ADD, label, operands, scale)
 
-    def _multiply(self, what: str, parts: tuple[int, int], scale: float) -> int:
+    def _multiply(self, label: str, operands: tuple[int, int], scale: float) -> int:
         """Add the int16 product of two tensors at a scale; return its tensor number."""
-        return self._binary(Op.MUL, what, parts, scale)
+        return self._binary(Op.MUL, label, operands, scale)
 
-    def _binary(self, op: Op, what: str, parts: tuple[int, int], scale: float) -> int:
+    def _binary(self, op: Op, label: str, operands: tuple[int, int], scale: float) -> int:
         """Add an operator on two tensors, with an int16 result; return its tensor number."""
-        made = self._int16_like(what, parts[0], self._tensors[parts[0]].shape, scale)
-        self._append_node(op, parts, (made,), Arithmetic(activation=Activation.NONE))
+        made = self._int16_like(label, operands[0], self._tensors[operands[0]].shape, scale)
+        self._append_node(op, operands, (made,), Arithmetic(activation=Activation.NONE))
         return made
 
-    def _unary(self, op: Op, what: str, given: int, scale: float) -> int:
+    def _unary(self, op: Op, label: str, operand: int, scale: float) -> int:
         """Add an operator on one tensor, with an int16 result; return its tensor number."""
-        made = self._int16_like(what, given, self._tensors[given].shape, scale)
-        self._append_node(op, (given,), (made,))
+        made = self._int16_like(label, operand, self._tensors[operand].shape, scale)
+        self._append_node(op, (operand,), (made,))
         return made
 
     def _int16_like(
-        self, what: str, number: int, shape: tuple[int, ...], scale: float | None = None
+        self, label: str, number: int, shape: tuple[int, ...], scale: float | None = None
     ) -> int:
         """Add an int16 tensor, with the scale of tensor `number` unless one is given."""
         kind = (
             self._tensors[number].quantisation if scale is None else _symmetric_quantisation(scale)
         )
-        name = f"{self._tensors[self._cell.outputs[0]].name} {what}"
+        name = f"{self._tensors[self._cell.outputs[0]].name} {label}"
         return self._add_tensor(Tensor(name=name, shape=shape, dtype="int16", quantisation=kind))
 
     def _add_tensor(self, tensor: Tensor) -> int:

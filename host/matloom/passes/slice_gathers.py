@@ -65,23 +65,23 @@ def _slice_nodes(graph: Graph, node: Node, tensors: dict[int, Tensor]) -> list[N
     return nodes
 
 
-def _ranges(places: Sequence[int]) -> Iterator[range]:
-    """Yield ranges that together count through `places` in order, each as long as possible."""
+def _ranges(indices: Sequence[int]) -> Iterator[range]:
+    """Yield ranges that together count through `indices` in order, each as long as possible."""
     first = 0
-    while first < len(places):
-        step = places[first + 1] - places[first] if first + 1 < len(places) else 1
+    while first < len(indices):
+        step = indices[first + 1] - indices[first] if first + 1 < len(indices) else 1
         last = first
-        while step and last + 1 < len(places) and places[last + 1] - places[last] == step:
+        while step and last + 1 < len(indices) and indices[last + 1] - indices[last] == step:
             last += 1
         step = step or 1
-        yield range(places[first], places[last] + (step // abs(step)), step)
+        yield range(indices[first], indices[last] + (step // abs(step)), step)
         first = last + 1
 
 
-def _slice_attributes(shape: Sequence[int], axis: int, places: range) -> Slice:
+def _slice_attributes(shape: Sequence[int], axis: int, indices: range) -> Slice:
     """Return the attributes of a slice along an axis."""
     begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
-    begin[axis], size[axis], step[axis] = places.start, len(places), places.step
+    begin[axis], size[axis], step[axis] = indices.start, len(indices), indices.step
     return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
 
 

@@ -90,14 +90,14 @@ def _add_by_key(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str
 
 
 def _add_layers(
-    before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
+    sums: tuple[LayerReport, ...], iteration: tuple[LayerReport, ...]
 ) -> tuple[LayerReport, ...]:
-    """Return the operators of a body with MACs and cycles added up.
+    """Return the operators of a loop's body, with MACs and cycles of one more iteration added.
 
     If one side is empty, because its loop had no iteration, the other is returned unchanged.
     """
-    if not (before and more):
-        return before or more
+    if not (sums and iteration):
+        return sums or iteration
     return tuple(
         replace(
             one,
@@ -105,5 +105,5 @@ def _add_layers(
             cycles=None if one.cycles is None else one.cycles + (other.cycles or 0),
             predicted_cycles=one.predicted_cycles + other.predicted_cycles,
         )
-        for one, other in zip(before, more, strict=True)
+        for one, other in zip(sums, iteration, strict=True)
     )

@@ -67,9 +67,9 @@ def reduction(context: Context) -> Stage:
     return sum_stage(context, window, -zero * count, scale)
 
 
-def _sum_by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
-    """Return the stage that sums `count` neighbouring elements by multiplying with ones."""
-    images, rows = split_into_planes(outer)
+def _sum_by_weights(context: Context, sums: int, count: int, scale: Requantisation) -> ArrayStage:
+    """Return the stage that makes `sums` sums of `count` neighbouring elements by weights of 1."""
+    images, rows = split_into_planes(sums)
     run = count * context.output.element_bytes
     return convolution_stage(
         Convolution(
@@ -82,7 +82,7 @@ def _sum_by_weights(context: Context, outer: int, count: int, scale: Requantisat
             input_zero=context.inputs[0].zero_point,
             scale=scale,
             config=context.config,
-            macs=outer * count,
+            macs=sums * count,
             mode=context.mode,
         )
     )

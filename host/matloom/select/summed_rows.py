@@ -80,7 +80,7 @@ def _position_loops(config: Config) -> LoopNest:
 
 
 def _map_as_weights(tensor: str, size: int, blocks: int, config: Config) -> ComputedWeights:
-    """Return a feature map as weight tiles, each row of which is a block of channels of a position.
+    """Return a feature map as weight tiles; a row is a position's block of channels.
 
     For each of the `blocks` of a position, a mask selects the rows that hold this block. The masks
     repeat after a period of tiles, so one `Selection` serves all whole periods, and a second one

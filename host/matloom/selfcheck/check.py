@@ -188,7 +188,7 @@ class _Check:
     def _run(
         self, step: EngineStep | HostStep, values: dict[str, Array], where: str, *, repeated: bool
     ) -> None:
-        """Run a step, compare its results, and add them to `values`.
+        """Run a step, compare its results, and add them to `values`; `where` is for messages.
 
         The definition continues from the step's own results, so an error is reported only once.
         """

@@ -191,13 +191,13 @@ class Tiles:
         probes = self.bytes_of.get(number)
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
-    def _contains(self, number: int, made: Numbers | None) -> bool:
+    def _contains(self, number: int, tile_probes: Numbers | None) -> bool:
         """Return whether a tensor contains all bytes of a tile, compared by their probes."""
         probes = self.bytes_of[number]
         assert probes is not None
-        if made is None or not (len(made) and (probes == made[0]).any()):
+        if tile_probes is None or not (len(tile_probes) and (probes == tile_probes[0]).any()):
             return False
-        return bool(self._probes_among(made, [probes]).all())
+        return bool(self._probes_among(tile_probes, [probes]).all())
 
     def _probes_among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
         """Return a mask of the numbers that are among `others`, compared by `last_bits`."""

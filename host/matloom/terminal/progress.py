@@ -88,7 +88,7 @@ def progress(
 
 @contextmanager
 def _display(step: _Step, after: float, every: float, console: "Console | None") -> Iterator[None]:
-    """Show a step on the console from a thread while the body runs, then its duration."""
+    """Show a step from `after` seconds on, from a thread while the body runs; then its duration."""
     from matloom.terminal.console import PipeConsole
 
     console = console or PipeConsole(stderr=True)

@@ -72,7 +72,7 @@ def _is_next_lane(lane: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _word_assignment(run: list[re.Match[str]]) -> str:
-    """Return one assignment equivalent to assignments to adjacent lanes of a memory's word.
+    """Return one assignment for a run of assignments to adjacent lanes of a memory's word.
 
     Fewer than `_MIN_LANES` assignments are returned unchanged.
     """

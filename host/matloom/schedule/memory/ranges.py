@@ -23,7 +23,7 @@ class RangesOnChip:
         self._loaded: dict[tuple[int, str], list[Held]] = {}
 
     def hand_over(self, name: str, made: InputRange, buffer: Buffer) -> None:
-        """Record a part of a tensor that tiles make for the next stage."""
+        """Record the buffer of a part of a tensor (`made`) that tiles make for the next stage."""
         self._made.setdefault(name, []).append((buffer, made))
 
     def load(self, stage: int, name: str, part: InputRange, buffer: Buffer) -> Held:

@@ -99,7 +99,7 @@ class Placed(OutputLayout):
 def interleaved_layout(
     size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
 ) -> Callable[..., Placed] | None:
-    """Return a function that makes a layout of every n-th row and position of an image.
+    """Return a function that makes the layout of every n-th row and position of an image.
 
     Its arguments are `grid` and `complete`, as for `Placed`. Return None if the steps are too large
     for POST.

@@ -40,9 +40,9 @@ def _saves_cycles(
     staged: StagedRun,
     function: ChannelFunction,
     groups: list[tuple[Stage, ...]],
-    places: dict[int, int],
+    index_of: dict[int, int],
 ) -> bool:
-    """Return whether POST takes fewer cycles for lookups than for the stages that they replace.
+    """Return whether lookups take POST fewer cycles than the stages that they replace.
 
     Stages that are pure lookups are not counted, because `fuse_tables` can remove them in any case.
     A table is filled for each block of channels, and again for each further tile, except that the
@@ -55,7 +55,7 @@ def _saves_cycles(
     if size % max(channels, columns):
         return False
     vectors, blocks = size // columns, max(1, channels // columns)
-    replaced = (stage for node in function.nodes for stage in groups[places[node.output]])
+    replaced = (stage for node in function.nodes for stage in groups[index_of[node.output]])
     passes = sum(stage.post_passes for stage in replaced if not stage.is_lookup_only)
     passes -= not _can_fuse_into_producer(staged, function, groups)
     tiles = -(-vectors // (blocks * (config.acc_entries // 2)))

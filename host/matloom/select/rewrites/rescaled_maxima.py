@@ -65,7 +65,7 @@ def _rescales(staged: StagedRun, node: Node) -> bool:
 
 
 def _with_rescaling(
-    stage: ArrayStage, before: Stage, node: Node, staged: StagedRun
+    stage: ArrayStage, rescaling: Stage, node: Node, staged: StagedRun
 ) -> ArrayStage | None:
     """Return the MAXIMUM stage changed to read the input of a QUANTIZE; None if not exact."""
     graph, config = staged.graph, staged.config
@@ -74,8 +74,8 @@ def _with_rescaling(
     found = comparison(table_of(graph, node).view(np.int8), ratio, zeros, config)
     if found is None:
         return None
-    (other,) = (name for name in stage.inputs if name != before.output)
-    return replace_comparison(replace(stage, inputs=(before.inputs[0], other)), found, config)
+    (other,) = (name for name in stage.inputs if name != rescaling.output)
+    return replace_comparison(replace(stage, inputs=(rescaling.inputs[0], other)), found, config)
 
 
 def comparison(
