@@ -18,7 +18,7 @@ _ENDLESS = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, kw_only=True)
 class LastIteration:
-    """The last iteration of a loop, for a profile.
+    """Program, cost and counters of the last iteration of a loop, for a profile.
 
     Members
     -------

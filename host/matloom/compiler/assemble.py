@@ -81,7 +81,7 @@ def _mode_names(stages: tuple[Stage, ...]) -> str:
 
 
 class _Assembly:
-    """Builder of a program: collects image, steps, layers and constants, run by run."""
+    """Builder of a program: collects image, steps, layers and constants, one run after another."""
 
     def __init__(self, scheduled: ScheduledNetwork, job: Job):
         self.scheduled, self.job = scheduled, job

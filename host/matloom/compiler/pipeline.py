@@ -84,7 +84,7 @@ def select(prepared: Prepared, job: Job) -> Selected | Retry:
 
 
 def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
-    """Return the instructions of all runs.
+    """Return the instructions of all runs; a `Retry` if a run does not fit the engine.
 
     Return a `Retry` if a run does not fit the engine, or would read a variable after overwriting
     it.

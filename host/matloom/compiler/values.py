@@ -18,7 +18,7 @@ from matloom.selfcheck import CheckError, Tiles, check_program, samples_tiles
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Engine and options of a compilation, and the findings of failed attempts.
+    """Engine and options of a compilation, and findings of attempts that failed.
 
     Members
     -------

@@ -113,7 +113,7 @@ class Quantisation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tensor:
-    """A tensor; `data` is None unless it is constant.
+    """A tensor: name, shape, type and scales; `data` is None unless it is constant.
 
     `name` comes from the model file and may not be unique; `dtype` is the NumPy name of the type.
     Only integers of 8 and 16 bits have a `quantisation`; the scale of a bias is the product of the

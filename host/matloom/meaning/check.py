@@ -49,10 +49,8 @@ def check_meaning(
 
     Parameters
     ----------
-    graph:
-        The lowered network, after all passes.
-    names:
-        Unique names of its tensors in the program.
+    graph, names:
+        The lowered network, after all passes, and unique names of its tensors in the program.
     observer:
         Receives the probe of each byte while the commands run.
 
@@ -81,10 +79,7 @@ def _check_graph(
     *,
     explains: bool = False,
 ) -> tuple[int, int]:
-    """Return how many operators on the engine are proved correct, and how many there are.
-
-    With `explains`, an error says where the difference began, which takes long.
-    """
+    """Return how many engine operators are proved, of how many; `explains` makes errors longer."""
     if observer is not None:
         observer.begin(expected.bytes_of)
     check = _Check(
@@ -140,6 +135,7 @@ class _Check:
         return reached
 
     def _numbers(self, bindings: tuple[Binding, ...]) -> Iterator[tuple[Binding, int]]:
+        """Yield each binding (tensor and its address) with the tensor's number."""
         numbers = {name: number for number, name in self.names.items()}
         for binding in bindings:
             yield binding, numbers[binding.name]
@@ -157,6 +153,7 @@ class _Check:
         return state
 
     def _blank(self, call: int) -> State:
+        """Return the engine before a call, with the program's image but without inputs."""
         image = np.frombuffer(self.program.image, np.int8).astype(np.float64)
         regions: dict[Region, NDArray[np.float64]] = {Region.PROGRAM: image}
         for region, size in self.program.region_bytes.items():
@@ -167,6 +164,7 @@ class _Check:
     def _state_for_repeat(
         self, step: EngineStep, repeat: Repeat, spad: NDArray[np.float64]
     ) -> State:
+        """Return the engine before a repeated call: `_state`, with the kept bytes of `spad`."""
         state = self._state(step, 1)
         for start, end in repeat.kept:
             state.spad[start:end] = spad[start:end]
@@ -228,6 +226,7 @@ class _Check:
         return found
 
     def _number(self, name: str) -> int:
+        """Return the number of the tensor with this name."""
         return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
@@ -251,14 +250,12 @@ class _Check:
         )
 
     def _first_unknown_bytes(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
-        """Return the end of a message on the first POST that writes unknown bytes, and its layer.
-
-        Both are empty if there is no such POST. POSTs with floating-point results are not examined.
-        """
+        """Return text on the first integer POST that writes unknown bytes, and its layer, or ""."""
         places = Places(self.graph, self.names, self.expected)
         found: list[tuple[str, str]] = []
 
         def watch(number: int, instruction: Instruction) -> None:
+            """Record the POST if it is the first that writes bytes which no tensor has."""
             floats = instruction.values.get("rounding") == Rounding.FLOAT
             if instruction.opcode is not Opcode.POST or floats or found or state.written is None:
                 return
@@ -287,6 +284,7 @@ class _Check:
 
 
 def _span(place: Binding, memory: NDArray[np.float64]) -> slice:
+    """Return the range of bytes that `memory` takes from the address `place` on."""
     return slice(place.offset, place.offset + len(memory))
 
 

@@ -62,7 +62,7 @@ def _unwritten_tables(config: Config, call: int) -> NDArray[np.int64]:
 
 
 def run(state: State, commands: bytes) -> None:
-    """Run a command buffer until END.
+    """Run the instructions of a command buffer on `state`, until END.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class ResultSums:
         return self.found[key].apply(results, others)
 
     def _addition(self, node: Node, swapped: bool) -> _Addition:
-        """Return the definition of an ADD.
+        """Return the definition of an ADD: the scales of both operands and of the sum.
 
         `swapped` says that POST's results are its second operand.
         """

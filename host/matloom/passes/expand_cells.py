@@ -43,7 +43,7 @@ class _Expansion:
         self._cell = graph.nodes[0]
 
     def graph(self) -> Graph:
-        """Return the graph without cells."""
+        """Return the graph with other operators instead of LSTM_CELLs."""
         made = {node.outputs[0]: node for node in self._graph.nodes}
         for node in self._graph.nodes:
             if node.op is not Op.LSTM_CELL:

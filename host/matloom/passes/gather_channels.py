@@ -67,7 +67,7 @@ class _Gathering:
                 self._first.setdefault(origin, at)
 
     def result(self) -> Graph:
-        """Return the changed graph."""
+        """Return the graph in which layers read only the channels that they use."""
         for node in self._graph.nodes:
             if node.outputs[0] in self._used:
                 self._add_layer(node)
@@ -143,7 +143,7 @@ class _Gathering:
         self._nodes.append(node)
 
     def _add_whole(self, node: Node) -> None:
-        """Add a join that makes all channels of a move's result, because it is read as a whole."""
+        """Add a join (CONCATENATION) with all channels of a move's result, which is read whole."""
         sources = node.inputs if node.op is Op.CONCATENATION else node.outputs
         parts: list[_Part] = []
         for number in sources:

@@ -84,7 +84,7 @@ class _Conversion:
         self._missing: set[int] = set()
 
     def result(self) -> Graph:
-        """Return the converted graph."""
+        """Return the graph with int8 instead of uint8."""
         for node in self._graph.nodes:
             converted = self._convert(node)
             if converted is None:

@@ -24,7 +24,7 @@ _BUSY_COUNTERS = ("load_busy", "post_busy", "store_busy")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Cost of one run of a network on one sample.
+    """Cost of one run of a network on one sample: cycles, layers, stalls and traffic.
 
     Members
     -------

@@ -19,7 +19,7 @@ class ProgramImage:
         return self._known[data]
 
     def fork(self) -> "ProgramImage":
-        """Return a copy that grows independently."""
+        """Return a copy to which bytes can be added independently."""
         copy = ProgramImage()
         copy.replace_with(self)
         return copy

@@ -146,7 +146,7 @@ class TilingParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Candidate of a search: the start of the first stage, and the data that large stages reload.
+    """Candidate for a schedule: shape of the first tiles, and the data that large stages reload.
 
     Members
     -------

@@ -59,7 +59,7 @@ class Draft:
 
     @property
     def current_plan(self) -> Plan:
-        """The plan, which must exist already."""
+        """The plan, which an earlier step must have set."""
         assert self.plan is not None
         return self.plan
 
@@ -77,7 +77,7 @@ class Draft:
 
 
 def tile(draft: Draft) -> Failures:
-    """Cut each stage into tiles."""
+    """Cut the output of each stage into tiles, as one EXEC or POST makes them."""
     draft.tilings = cut_stages(draft.segment, draft.params, draft.cache)
     return ()
 
@@ -132,7 +132,7 @@ def prefetch(draft: Draft) -> Failures:
 
 
 def allocate(draft: Draft) -> Failures:
-    """Give each buffer an address."""
+    """Give each buffer an address in the scratchpad."""
     plan, space, builder = draft.current_plan, draft.space, draft.builder
     assert builder is not None
     if plan.params.pinned_at is not None:

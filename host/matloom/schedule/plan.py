@@ -19,7 +19,7 @@ TABLE = -2
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """Bytes in the scratchpad that are in use from slot `first` to slot `last`.
+    """Bytes in the scratchpad, in use from slot (place in the order of tiles) `first` to `last`.
 
     Slots are places in the order of tiles; both are inclusive.
 
@@ -92,7 +92,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleParams:
-    """Choices from which a plan is made.
+    """Choices for scheduling a segment: bounds on tiles, and tensors and weights kept on chip.
 
     Members
     -------
@@ -188,14 +188,14 @@ class OutOfScratchpad:
 
 @dataclass(frozen=True, kw_only=True)
 class DoesNotFit:
-    """Reason why there is no schedule, as a sentence for people."""
+    """Reason why a segment has no schedule that fits the engine, as a sentence."""
 
     reason: str
 
 
 @dataclass
 class Plan:
-    """The tiles of a segment in order, with their buffers and LOADs.
+    """The tiles of a segment in order, with their buffers on chip and the LOADs that fill them.
 
     Members
     -------

@@ -14,7 +14,7 @@ from matloom.schedule.segment import Segment
 
 @dataclass(frozen=True, kw_only=True)
 class TriedCandidate:
-    """A candidate that a search tried, with its outcome.
+    """A candidate (way to schedule) that a search tried, with its outcome.
 
     Members
     -------
@@ -48,7 +48,7 @@ class Repetition:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled:
-    """The instructions of a segment, how they were found, and what they need.
+    """The instructions of a segment, the plan and search that led to them, and their needs.
 
     Members
     -------

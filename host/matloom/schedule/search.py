@@ -99,7 +99,7 @@ def schedule_segment(
 
 @dataclass(kw_only=True)
 class _Decisions:
-    """The decisions of one search, and the candidates tried so far."""
+    """One search for a segment's schedule: its options, and the candidates tried so far."""
 
     options: CompileOptions
     may_pin: bool
@@ -163,6 +163,7 @@ class _Decisions:
         return self._faster("stages in turns", current, other)
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
+        """Record a candidate, its predicted cycles and its outcome as tried."""
         self.tried.append(
             TriedCandidate(decision=decision, candidate=candidate, cycles=cycles, outcome=outcome)
         )

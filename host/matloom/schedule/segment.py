@@ -23,7 +23,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """Stages in order, sizes of their tensors in bytes, and the tensors that outlive it.
+    """Stages of one command buffer, with sizes and external addresses of their tensors.
 
     Members
     -------

@@ -35,7 +35,7 @@ class ChannelFunction:
 
     @property
     def differs(self) -> bool:
-        """Whether the channels have different functions."""
+        """Whether channels have different functions of the byte."""
         return bool((self.table != self.table[0]).any())
 
 

@@ -47,7 +47,7 @@ class NotOnEngine(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """A node to turn into stages, its graph, and the names of the buffers of its tensors.
+    """A node to turn into stages (work for the engine), its graph, and its tensors' buffers.
 
     Members
     -------

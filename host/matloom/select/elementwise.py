@@ -120,7 +120,7 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
 
 
 def add(context: Context) -> Stage:
-    """Return the stage of ADD."""
+    """Return ADD as a stage, the form in which the engine runs an operator."""
     context.check_words()
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum_stage(context, (context.sources[0], context.sources[1]), (first, second))

@@ -8,7 +8,7 @@ _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
 
 
 class Box(NamedTuple):
-    """Rectangle of one image of the input.
+    """Rectangle of rows and bytes of one image of an input.
 
     It has the rows from `low` to `high`, and the bytes from `left` to `right` of each (half open).
     """
@@ -20,7 +20,7 @@ class Box(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
+        """Number of bytes in the rectangle."""
         return (self.high - self.low) * (self.right - self.left)
 
 

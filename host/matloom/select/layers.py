@@ -61,7 +61,7 @@ def _layer_window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[i
 
 
 def convolution(context: Context) -> Stage:
-    """Return the stage of CONV_2D."""
+    """Return CONV_2D as a stage, the form in which the engine runs an operator."""
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
     window = _layer_window(context, attributes, (weights.shape[1], weights.shape[2]))
@@ -142,7 +142,7 @@ def _limb_count(context: Context, filters: Array, max_abs: int) -> int:
 
 
 def layer_mode(context: Context, filters: Array, requested: str | None) -> str:
-    """Return the mode of a layer: `requested`, or by default i8xi4 if possible, else i8xi8.
+    """Return a layer's mode (number format): `requested`, or by default i8xi4 or i8xi8.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _dense_convolution(
 
 
 def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of DEPTHWISE_CONV_2D."""
+    """Return DEPTHWISE_CONV_2D as stages, the form in which the engine runs operators."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
     window = _layer_window(context, attributes, (weights.shape[1], weights.shape[2]))
@@ -241,7 +241,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
 
 
 def dense(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return the stages of FULLY_CONNECTED."""
+    """Return FULLY_CONNECTED as stages, the form in which the engine runs operators."""
     attributes = context.node.attributes_as(FullyConnected)
     data, weights = context.inputs[:2]
     if has_computed_weights(context.node, context.inputs):

@@ -95,7 +95,7 @@ def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> Lim
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    """Rounding rule, zero point, and shift of the products' scale."""
+    """Rounding rule of POST, and the zero point and the shift of the products' scale."""
 
     rounding: Rounding
     zero: int

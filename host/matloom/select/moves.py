@@ -168,7 +168,7 @@ def _resize_factor(places: Array, length: int) -> tuple[int, int, int]:
 
 
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return the stages of RESIZE_NEAREST_NEIGHBOR.
+    """Return RESIZE_NEAREST_NEIGHBOR as stages: copies, the form in which the engine runs it.
 
     Enlarging repeats each position; one copy stage writes each of the repetitions (four for a
     factor of 2 x 2). Shrinking needs a single stage, which skips positions.

@@ -12,7 +12,7 @@ from matloom.select.stage import Stage
 
 @dataclass(frozen=True, kw_only=True)
 class EngineRun:
-    """Nodes that the engine runs with one command buffer, and the stages of each.
+    """Consecutive operators that the engine runs as one command buffer, and their stages.
 
     `consumed` and `produced` are the tensor numbers of what the host passes in and gets back.
     """

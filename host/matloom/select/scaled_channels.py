@@ -81,7 +81,7 @@ def product_scale(context: Context) -> Requantisation:
 
 
 def multiplication(context: Context) -> Stage:
-    """Return the stage of MUL.
+    """Return MUL as a stage, the form in which the engine runs an operator.
 
     The array multiplies by one constant or by constants per channel; POST computes any other
     product.

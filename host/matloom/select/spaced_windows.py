@@ -49,7 +49,7 @@ class _Axis:
 
     @property
     def steps(self) -> int:
-        """Number of windows."""
+        """Number of windows that together cover the kernel's taps."""
         if self.dilation == self.unit:
             return -(-self.kernel // self.taps)
         return max(self.unit, self.kernel - (self.taps - 1) * self.unit)

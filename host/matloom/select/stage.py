@@ -169,7 +169,7 @@ class ArrayStage:
 
     @property
     def has_params(self) -> bool:
-        """Whether there are parameters to load."""
+        """Whether LOADs must bring parameters, such as biases and multipliers, for POST."""
         return self.params.size > 0
 
     @property

@@ -18,7 +18,7 @@ Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VectorStage:
-    """An element-wise operator: POSTs over the same flat range of bytes.
+    """An element-wise operator as POST instructions over the same flat range of bytes.
 
     Members
     -------
@@ -202,7 +202,7 @@ class VectorStage:
 
     @property
     def output_layout(self) -> OutputLayout:
-        """The output as one position."""
+        """Layout of the output: a dense tensor of one position."""
         size = self.size
         grid = Grid(images=1, rows=1, width=1, position_bytes=size, block_bytes=size)
         return Dense(grid=grid)

@@ -187,7 +187,7 @@ class Tiles:
         return None
 
     def _can_be_drawn(self, number: int) -> bool:
-        """Return whether a tensor's probes are known and its bytes may have any value."""
+        """Return whether random bytes may replace a tensor's probes, which must be known."""
         probes = self.bytes_of.get(number)
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 

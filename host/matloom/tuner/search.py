@@ -99,7 +99,7 @@ class Tuning:
 
     @property
     def best(self) -> RatedChoices:
-        """The best choices so far."""
+        """The choices with the fewest predicted cycles so far."""
         return self.best_choices[0]
 
     def run(

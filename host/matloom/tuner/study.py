@@ -46,7 +46,7 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A network, engine and memory to tune for.
+    """A network, engine and memory for which schedules are to be tuned.
 
     Members
     -------
@@ -69,7 +69,7 @@ class Study:
 
     @property
     def job(self) -> Job:
-        """The job that compiles the network."""
+        """The compiler's options and engine for the network."""
         options = replace(self.options, tuned=False, left_out=self.left_out)
         return Job(
             config=self.config, options=options, precision=json.loads(self.precision or "null")

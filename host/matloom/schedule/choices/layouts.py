@@ -26,7 +26,7 @@ _StageRewrite = Callable[
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """An alternative layout of some tensors.
+    """An alternative layout on chip of some tensors, and the rewrite of stages that makes it.
 
     Members
     -------

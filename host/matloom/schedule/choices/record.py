@@ -21,7 +21,7 @@ from matloom.schedule.plan import ScheduleParams
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """All that a search decides about a segment.
+    """All that a search decides about a segment (the stages of one command buffer).
 
     Members
     -------

@@ -171,7 +171,7 @@ class _AccessPattern(NamedTuple):
 
 
 class DependencyTracker:
-    """Appends instructions and gives each the waits that its memory accesses need.
+    """Appends instructions to a program, with the waits that their memory accesses need.
 
     Extents are the boxes of `matloom.arch.isa`, narrowed to the channels touched, so a wait may be
     stronger than needed but never weaker. The program region is constant and the input region is
@@ -285,5 +285,5 @@ class DependencyTracker:
         return tuple(found)
 
     def end(self) -> None:
-        """Append the instruction END."""
+        """Append the instruction END, which ends the command buffer."""
         self.instructions.append(Instruction(Opcode.END, {}))

@@ -53,7 +53,7 @@ class _Emitter:
         self._open: tuple[int, Callable[[], None]] | None = None
 
     def load(self, load: Load) -> None:
-        """Emit a LOAD.
+        """Emit the instructions of a planned LOAD.
 
         If it affects bytes that pending results use, emit these results before it.
         """
@@ -163,7 +163,7 @@ class _Emitter:
     def _emit_limited(
         self, number: int, stage: ArrayStage, tile: ArrayTile, slot: Slot
     ) -> Callable[[], None]:
-        """Emit a tile whose EXEC keeps the larger of its sums and a second input, scaled by POST.
+        """Emit a tile of maxima of sums and a second input; return the function for its results.
 
         Return a function that emits its results and STOREs.
         """

@@ -10,7 +10,7 @@ from matloom.select.layout.dense import LONGEST_ROW
 
 
 class Stores:
-    """Appends STOREs after tiles; `places` are external addresses of tensors."""
+    """Appends the STOREs that follow tiles; `places` are external addresses of tensors."""
 
     def __init__(
         self, segment: Segment, plan: Plan, places: dict[str, Place], tracker: DependencyTracker

@@ -17,7 +17,7 @@ _USES = {
 
 
 class Tables:
-    """Appends the POSTs that fill lookup tables and the table of exponentials."""
+    """Appends the POST instructions that fill lookup tables and the table of exponentials."""
 
     def __init__(self, plan: Plan, config: Config, tracker: DependencyTracker):
         self._plan, self._config, self._order = plan, config, tracker

@@ -12,7 +12,7 @@ from matloom.select.stage import VectorStage
 
 
 class VectorPosts:
-    """Appends the POSTs of element-wise tiles.
+    """Appends the POST instructions of element-wise tiles to a program.
 
     Intermediate sums use the half of the accumulators that the tile before used.
     """

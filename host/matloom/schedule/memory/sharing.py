@@ -53,7 +53,7 @@ def share_buffers(
 
 
 class _Sharing:
-    """Groups of tensors that share a buffer.
+    """Decides which tensors share a buffer, because one overwrites another.
 
     Members
     -------

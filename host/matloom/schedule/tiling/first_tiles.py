@@ -30,7 +30,7 @@ def _outer_loop(stage: ArrayStage) -> tuple[int, int]:
 
 
 def split_first_steps(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
-    """Split the reduction steps of a stage's first tile into up to three parts, between iterations.
+    """Split the steps (weight tiles) of a stage's first tile into three parts at most.
 
     The last part is the last third of the steps. The first part is half of the steps, because the
     result of the last tile but one may be late as well. In pooling, which streams few vectors per

@@ -87,7 +87,7 @@ def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> boo
 
 @dataclass
 class Followers:
-    """Stages whose tiles interleave with those of a first stage, in order.
+    """Stages whose tiles are interleaved with those of a first stage, and how far they lag.
 
     Members
     -------

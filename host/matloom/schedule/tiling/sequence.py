@@ -19,7 +19,7 @@ _MAX_NESTED = 64
 
 
 class Slot(NamedTuple):
-    """A tile in program order; `stage` is the index of its stage, `number` its index in the stage.
+    """Place of a tile in program order; `stage` is its stage, `number` its index in the stage.
 
     `last` marks the last tile of the stage. `pending` means that accumulators still hold unfinished
     sums after the tile, so no other stage may use them.

@@ -22,7 +22,7 @@ LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"
 
 
 class Sizes:
-    """Rows, positions and blocks of a tile in a region, and rows of a strip (0 for none).
+    """Rows, positions and channel blocks of tiles in a region, and rows of a strip (0: none).
 
     Maps that stay in external memory come in strips: whole input rows, contiguous there, for as
     many output rows as fit `tile_bytes`. All tiles of these rows read the same buffer. So a tile

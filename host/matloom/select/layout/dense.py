@@ -57,7 +57,7 @@ class Dense(OutputLayout):
         return position * grid.position_bytes + block * grid.block_bytes
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
-        """Yield a write for each limb."""
+        """Yield what each POST of a tile writes: one write for each byte limb."""
         (whole,) = super().writes(tile)
         if self.limbs == 1:
             yield whole

@@ -99,7 +99,7 @@ class SpaceToDepth(OnChipLayout):
         )
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
-        """Yield a write for each plane."""
+        """Yield what each POST of a tile writes: one write for each plane of channels."""
         x_step, row_step = self.strides
         for number, plane in enumerate(range(tile.first_block, tile.end_block)):
             first = self.byte(tile.image, tile.first_row, tile.first_x, plane)
