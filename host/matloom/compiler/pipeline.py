@@ -121,7 +121,7 @@ PHASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseResults:
-    """Result of `run_phases`: the value of each phase, by name, and the failed attempts before."""
+    """Result of the compiler's phases: the value of each, by name, and the failed attempts."""
 
     values: Mapping[str, Any]
     retries: tuple[Retry, ...]
@@ -140,7 +140,7 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
 
 
 def _run_phases(source: str | Path | Graph, job: Job, last: str) -> PhaseResults:
-    """Run the phases as `run_phases` says, once garbage collection is paused."""
+    """Run the phases up to `last`, and repeat them as each `Retry` says."""
     names = [phase.name for phase in PHASES]
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     values: list[Any] = [source]

@@ -210,7 +210,7 @@ class Compiled:
     retries: tuple[Retry, ...] = ()
 
     def check(self, mode: str = "full", seed: int = 0) -> Verdict:
-        """Return the verdict of `check_program`, and of `check_meaning` unless `mode` is "none".
+        """Return the verdict on results and, unless `mode` is "none", on instructions' meaning.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class Compiled:
         return number
 
     def prove(self, observer: Tiles | None = None) -> tuple[int, int]:
-        """Return how many engine operators are proved correct, and how many there are.
+        """Return how many operators on the engine are proved correct, and how many there are.
 
         Raises
         ------

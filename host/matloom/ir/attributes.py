@@ -124,7 +124,7 @@ class Lookup(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Function(Attributes):
-    """FUNCTION: the name of a function of one number, as in `matloom.kernels.functions`."""
+    """FUNCTION: the name of a function of one number, such as "GELU"."""
 
     function: str
 

@@ -252,7 +252,7 @@ def _doubled_multipliers(graph: Graph, node: Node) -> tuple[tuple[Multiplier, Mu
 
 
 def square_scales(graph: Graph, node: Node) -> Addition:
-    """Return the multipliers of a SQUARED_DIFFERENCE of int8; raise like `addition_scales`."""
+    """Return the multipliers of SQUARED_DIFFERENCE; raise ValueError if its scale is too small."""
     inputs, twice = _doubled_multipliers(graph, node)
     output = twice**2 / ((1 << 2 * SQUARE_BITS) * graph.tensors[node.output].scale)
     if output >= 1:

@@ -43,7 +43,7 @@ def _broadcast(context: NodeInputs, values: Integers) -> Integers:
 
 
 def _scaled_sums(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
-    """Return sums: `values`, shifted left by `pre_shift`, times a (multiplier, shift)."""
+    """Return `values` as sums, shifted left by `pre_shift` and scaled by (multiplier, shift)."""
     multiplier, shift = pair
     scale = Scale(multiplier=multiplier, shift=shift, pre_shift=pre_shift)
     return requantise(values, 0, scale, "sum")

@@ -31,7 +31,7 @@ def _mix_bits(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _mix_number(bits: int) -> int:
-    """Return the result of `_mix_bits` for a single integer."""
+    """Return the hash of a single 64-bit integer, as `_mix_bits` does for arrays."""
     bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL_ONES
     bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL_ONES
     return bits ^ (bits >> 27)

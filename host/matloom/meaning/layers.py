@@ -241,7 +241,7 @@ def average_pool(context: NodeInputs) -> list[Integers]:
 
 
 def max_pool(context: NodeInputs) -> list[Integers]:
-    """Compute MAX_POOL_2D: sums of `peaks` over each window, which stand for the maxima."""
+    """Compute MAX_POOL_2D: sums of encoded bytes over each window, which stand for the maxima."""
     if context.output.dtype != "int8":
         raise Unproven(f"maximum pooling of {context.output.dtype}")
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape

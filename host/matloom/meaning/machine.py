@@ -155,7 +155,7 @@ class _Engine:
 
 
 def _grouping_keys(table: InstructionTable) -> list[bytes]:
-    """Return a key for each instruction: equal if they differ only in `_OFF_CHIP_FIELDS`."""
+    """Return a key for each instruction, equal if they do the same work on chip."""
     keys = [b""] * len(table)
     for opcode, numbers, columns in table.columns():
         fields = [column for name, column in columns.items() if name not in _OFF_CHIP_FIELDS]

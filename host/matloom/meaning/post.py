@@ -79,7 +79,7 @@ class Post:
             state.written = apply_softmax(state.exponentials, self._read())
             self._write(state.written)
             return
-        results = self._requantised(self._values())
+        results = self._requantise_values(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
                 results = wrap(results + self._entries.sums(self._channels)).astype(np.int64)
@@ -122,7 +122,7 @@ class Post:
                 return np.asarray(wrap32(difference * difference))
         return values
 
-    def _requantised(self, values: Integers) -> Integers:
+    def _requantise_values(self, values: Integers) -> Integers:
         """Return results for values: requantised, and passed through the POST's curve if any."""
         fields, parameters = self._fields, self._parameters.read()
         if self._floating:

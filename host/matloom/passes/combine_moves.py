@@ -114,7 +114,7 @@ def _is_used(graph: Graph, number: int) -> bool:
 
 
 def _selected_channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
-    """Return the source's channel for each channel of the target; `places` is as in `_Chain`.
+    """Return the source's channel for each target channel; `places` are indices in the source.
 
     Return None if the moves do anything else than select channels of an image.
     """

@@ -89,7 +89,7 @@ class Context:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Index of the node in the model file, as `ArrayStage.nodes`."""
+        """Index of the node in the model file, in a tuple."""
         return (self.node.index,)
 
     @property

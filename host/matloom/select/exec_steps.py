@@ -95,7 +95,7 @@ def input_region(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, arra
 
 
 def read_bytes(fields: dict[str, int], array_rows: int) -> int:
-    """Return the bytes of the input rectangle, with padding, that an EXEC of one block reads."""
+    """Return the number of bytes that an EXEC of one block reads, with padding."""
     top, bottom, left, right = _ranges(fields, 1, array_rows)
     return (bottom - top) * (right - left)
 

@@ -62,7 +62,7 @@ def _format_and_limits(format_code: int, limits: tuple[int, int]) -> dict[str, i
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
-    """Return the POST instruction's fields for elements of `dtype`, with an activation."""
+    """Return a POST's fields for elements of `dtype`, clamped as an activation does."""
     return _format_and_limits(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 

@@ -50,7 +50,7 @@ class Product:
 
 
 def _copy_stage(context: Context, source: int, result: str, copy: Copy, **place: Any) -> ArrayStage:
-    """Return the stage that copies operand number `source`; `place` are members of `Placed`."""
+    """Return the stage that copies operand number `source` to the tensor `result`, at `place`."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,

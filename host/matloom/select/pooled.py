@@ -95,7 +95,7 @@ class PooledLoops:
         return self.inner.fields(_before_pooling(rows), _before_pooling(columns), block)
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of the EXECs of a tile, as `ExecLoops.executes` does."""
+        """Yield the fields of the EXECs of a tile."""
         return self.inner.executes(fields, _before_pooling(rows), block_bytes)
 
 

@@ -178,7 +178,7 @@ def _stage_with_loops(
     regions: tuple[OutputRegion, ...],
     weights: ConstantWeights,
 ) -> ArrayStage:
-    """Return a pooling stage; the depth of `window` is in bytes."""
+    """Return a pooling stage with these loops and weights; the depth of `window` is in bytes."""
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,

@@ -82,7 +82,7 @@ def fastest_row_folding(
 def _interleaved_folding(
     window: Window, tensor: str, channels: int, zero: int
 ) -> RowFolding | None:
-    """Return the folding of `channels` rows into channels in which each serves one output row.
+    """Return a folding of `channels` image rows into channels, for one output row each.
 
     Return None if the window cannot use it.
     """

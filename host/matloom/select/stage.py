@@ -189,7 +189,7 @@ class ArrayStage:
 
     @property
     def adds_results(self) -> bool:
-        """Whether POST adds the second input to results, by means of `table`."""
+        """Whether POST adds the second input to results, by a table of sums."""
         return self.post_input is not None and self.post_input.adds_results
 
     @property

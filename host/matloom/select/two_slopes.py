@@ -38,7 +38,7 @@ class TwoSlopeLoops(LoopNest):
         return _TILES * height * width
 
     def executes(self, fields: Fields, rows: Rows, block_bytes: int) -> Iterator[Fields]:
-        """Yield the fields of both EXECs of a tile, as `ExecLoops.executes` does."""
+        """Yield the fields of both EXECs of a tile, one for each slope."""
         del rows
         outside = {"kernel_cols": 2, "kernel_col_step": fields["input_row_bytes"]}
         yield {**fields, **outside}

@@ -43,7 +43,7 @@ def _pad_to_multiple(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray
 
 
 def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) -> np.ndarray:
-    """Cut the result of `run_matrices` into tiles, padded with zeros: (channel blocks, bytes).
+    """Cut filters as matrices (`run_matrices`) into tiles with zeros: (channel blocks, bytes).
 
     In a narrow mode a tile packs two blocks: the first into the low nibbles, the second into the
     high ones.
@@ -92,7 +92,7 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
 
 
 def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
-    """Return the identity tile, uint8: passes element r, of `word` bytes, to column r."""
+    """Return the uint8 weight tile that passes element r, of `word` bytes, on to column r."""
     tile = np.zeros((config.rows, config.columns), np.int8)
     same = np.repeat(np.eye(config.rows // word, config.columns, dtype=np.int8), word, axis=0)
     tile[: len(same)] = same

@@ -250,7 +250,7 @@ def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool
 
 
 def _table_indices(numbers: Numbers) -> NDArray[np.int32]:
-    """Return the last bits of each number: its index in the table of `may_be_among`."""
+    """Return the last bits of each number, its index in a table of known numbers."""
     return numbers.astype(np.int32) & (_ENDS - 1)
 
 

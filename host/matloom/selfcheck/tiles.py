@@ -167,7 +167,7 @@ class Tiles:
     def _draw_posts(
         self, instructions: InstructionTable, layers: list[tuple[str, ...]]
     ) -> Iterator[int]:
-        """Yield the index of one random POST for each of up to `_MAX_LAYERS` random layers."""
+        """Yield the index of a random POST instruction of each of some random layers."""
         posts: dict[tuple[str, ...], list[int]] = {}
         for at in checkable_posts(instructions):
             if layers[at]:

@@ -39,7 +39,7 @@ def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
 
 
 def as_text(items: Iterable[Table | str]) -> str:
-    """Return tables and lines as text, for the width of `plain_console`."""
+    """Return tables and lines as text, as wide as the terminal allows."""
     stream = io.StringIO()
     width = plain_console().width
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)

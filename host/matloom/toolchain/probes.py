@@ -25,7 +25,7 @@ _PROBE = """\
 
 
 def with_probes(verilog: str) -> str:
-    """Return a chip's Verilog with calls of `matloom_probe` in each cycle with an event.
+    """Return Verilog that calls the simulator's `matloom_probe` in cycles with an event.
 
     A call of kind 0 reports the units that were issued an instruction, and one of kind 1 those that
     completed one; bit n of `units` is for unit n of `UNITS`.

@@ -31,12 +31,12 @@ _COMMON = (
 
 
 def boot_rom() -> bytes:
-    """Return the contents of the boot ROM; raise what `compile_image` raises."""
+    """Return the contents of the boot ROM, compiled if not cached."""
     return compile_image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
 
 
 def link_server() -> bytes:
-    """Return the image that serves the host link; raise what `compile_image` raises."""
+    """Return the image of the program that serves the host link, compiled if not cached."""
     return compile_image(("soc/server.c", "soc/port.c", "link/link.c"))
 
 

@@ -63,7 +63,7 @@ def compile_library(
     jobs: int = 2,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """Build a library as `build_library` does, without a lock and even if `output` exists."""
+    """Build a shared library from Verilog and a C++ harness, without a lock, even if it exists."""
     verilator = find_verilator()
     runtime = _compiled_runtime(
         verilator, [each for each in _flag_tuples(flags) if not _is_own_flag(each)]

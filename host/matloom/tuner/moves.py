@@ -83,7 +83,7 @@ def apply_move(choices: Choices, move: Move) -> Choices:
 
 
 def _with_residency(choices: Choices, residency: "_Residency | None") -> Choices:
-    """Return the choices with the weights of `residency` kept on chip between calls.
+    """Return choices that keep some weights on chip between calls: those in `residency`.
 
     With None, no weights are kept, so first and later calls use the same schedule.
     """

@@ -86,7 +86,7 @@ class Tuning:
         run = runs_of(self.study)[self.number]
         self._run: StudiedRun = run
         self._known = dict(self._read_journal())
-        self._stage_weights = _stage_weights(self.study, self.number)
+        self._stage_frequencies = _stage_frequencies(self.study, self.number)
         self._next: list[list[Move]] = []
         self._seen: set[Hashable] = {self._tiles_key(run.choices)}
         self.best_choices = [RatedChoices(choices=run.choices, cost=run.cost)]
@@ -146,7 +146,9 @@ class Tuning:
         if self._run.may_pin:
             made = (keep_weights(segment, choices, share) for share in SHARES)
             yield from dict.fromkeys(move for move in made if move is not None)
-        heavy = sorted(range(len(self._stage_weights)), key=lambda at: -self._stage_weights[at])
+        heavy = sorted(
+            range(len(self._stage_frequencies)), key=lambda at: -self._stage_frequencies[at]
+        )
         for at in heavy[:_REORDERED]:
             limits = choices.first.limits[at]
             order = (
@@ -171,7 +173,7 @@ class Tuning:
         made = [
             move
             for _ in range(size)
-            for move in draw_moves(segment, choices, self._stage_weights, rng)
+            for move in draw_moves(segment, choices, self._stage_frequencies, rng)
         ]
         return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
 
@@ -266,7 +268,7 @@ def _apply_all(choices: Choices, moves: list[Move]) -> Choices:
     return choices
 
 
-def _stage_weights(study: Study, number: int) -> list[float]:
+def _stage_frequencies(study: Study, number: int) -> list[float]:
     """Return the relative frequency with which to change each stage of run `number` of the engine.
 
     A third is the same for all stages, a third is in proportion to their computation and weight

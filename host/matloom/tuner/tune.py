@@ -43,7 +43,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningResult:
-    """Result of tuning.
+    """Result of tuning: the fastest choices found, and cycles before and after.
 
     Members
     -------

@@ -110,7 +110,7 @@ def chunks_in_share(segment: Segment, most: Mapping[int, int], share: float) -> 
 def resident_chunks(
     segment: Segment, most: Mapping[int, int], counts: Mapping[int, int]
 ) -> tuple[frozenset[int], tuple[tuple[int, int], ...]]:
-    """Return the members `leaving` and `partly` of choices that keep `counts` chunks on chip.
+    """Return stages whose weights leave the chip, and (stage, chunks) of those kept in part.
 
     A chunk is the part of a stage's weights that one LOAD brings; `counts` is by stage.
 

@@ -246,7 +246,7 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
 
 
 def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
-    """Return the stages whose buffers may be on chip at the same time as those of `index`."""
+    """Return the stages whose buffers may be on chip while those of stage `index` are."""
     ranges = _live_ranges(segment)
     shared = [
         ranges[name] for name in _live_tensors(segment, ranges, index) if name not in params.spilled

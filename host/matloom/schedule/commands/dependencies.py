@@ -158,7 +158,7 @@ _SHAPE = {
 
 
 class _AccessPattern(NamedTuple):
-    """Memory that instructions with the same `_SHAPE` fields touch, and their cost.
+    """Memory that instructions with equal shapes (`_SHAPE` fields) touch, and their cost.
 
     `on_chip` has the lines on chip. `outside` has the bytes of each access to external memory, and
     whether it writes. `costs` has the cost by offset in external memory, modulo
