@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,11 @@ from matloom.cli.room import require_capacity
 from matloom.cli.say import say
 from matloom.cli.worker_options import ALONE, Workers, worker_options
 from matloom.errors import UserError
+
+if TYPE_CHECKING:
+    from matloom_rtl.board.build import Bitstream
+    from matloom_rtl.board.definition import Board
+    from matloom_rtl.board.plan import Plan
 
 
 def _list_boards(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
@@ -134,7 +139,9 @@ def build(
     _write_bitstream(plan, _build_plan(plan, **placement), folder)
 
 
-def _plan_board(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
+def _plan_board(
+    board: "Board", config: str | None, freq: float | None, processor: str | None
+) -> "Plan":
     """Return the plan of a board: its Verilog and constraints, after checking that tools exist."""
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.plan import make_plan
@@ -149,7 +156,7 @@ def _plan_board(board: Any, config: str | None, freq: float | None, processor: s
     return make_plan(board, config, clock_hz, rom, processor or "default")
 
 
-def _build_plan(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> Any:
+def _build_plan(plan: "Plan", seed: int | None, seeds: int | None, workers: Workers) -> "Bitstream":
     """Return the bitstream of a plan; raise `UserError` if it cannot be built."""
     from matloom_rtl.fpga.progress import FlowError
 
@@ -161,7 +168,7 @@ def _build_plan(plan: Any, seed: int | None, seeds: int | None, workers: Workers
         raise UserError(str(error), hint=error.hint) from error
 
 
-def _write_bitstream(plan: Any, result: Any, folder: Path) -> None:
+def _write_bitstream(plan: "Plan", result: "Bitstream", folder: Path) -> None:
     """Write a bitstream and its report, and print their paths."""
     bitstream = folder / result.path.name
     write_file(bitstream, result.path.read_bytes())
@@ -172,7 +179,7 @@ def _write_bitstream(plan: Any, result: Any, folder: Path) -> None:
 
 
 def _write_vivado_project(
-    board: Any, output: Path | None, config: str | None, freq: float | None
+    board: "Board", output: Path | None, config: str | None, freq: float | None
 ) -> None:
     """Write a folder from which Vivado builds a board, and a report of a synthesis with Yosys."""
     import tempfile
@@ -198,8 +205,8 @@ def _write_vivado_project(
 
 
 def build_in_cache(
-    plan: Any, seeds: tuple[int, ...], workers: Workers = ALONE, *, first: bool = False
-) -> Any:
+    plan: "Plan", seeds: tuple[int, ...], workers: Workers = ALONE, *, first: bool = False
+) -> "Bitstream":
     """Return the bitstream of a board's plan, built in the cache unless it is there already.
 
     A placement is made from each of `seeds`. The fastest one is taken or, with `first`, the first

@@ -1,7 +1,7 @@
 """The command fit: finds the largest engine for a board."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,11 @@ from matloom.cli.network_argument import NetworkFile
 from matloom.cli.room import board_part
 from matloom.cli.say import say
 from matloom.errors import UserError
+
+if TYPE_CHECKING:
+    from matloom.ir.graph import Graph
+    from matloom.tools.fit import EngineSearch, Part
+    from matloom.tools.fitted_engine import FittedEngine
 
 #: Number of engines to show and, with a network, to compile for.
 _SHOWN_ENGINES = 6
@@ -70,14 +75,14 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     _build(shown[:runs], board, freq)
 
 
-def _read_graph(network: Path | None) -> Any:
+def _read_graph(network: Path | None) -> "Graph | None":
     """Read the network; called first, so that errors in the file appear before the long search."""
     from matloom import frontend
 
     return None if network is None else frontend.load(network)
 
 
-def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
+def _predict(engines: list["FittedEngine"], part: "Part", graph: "Graph", board: str) -> None:
     """Predict the time of a network on each engine, and sort the engines, the fastest first.
 
     Sets `milliseconds` of each engine, or `why`: the reason why it cannot run the network.
@@ -102,7 +107,9 @@ def _predict(engines: list[Any], part: Any, graph: Any, board: str) -> None:
     engines.sort(key=lambda candidate: candidate.rank)
 
 
-def _print_engines(search: Any, engines: list[Any], network: Path | None) -> None:
+def _print_engines(
+    search: "EngineSearch", engines: list["FittedEngine"], network: Path | None
+) -> None:
     """Print the engines that fit, best first, their use of resources, and the model's errors."""
     part = search.part
     say(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
@@ -129,7 +136,7 @@ def _print_engines(search: Any, engines: list[Any], network: Path | None) -> Non
     )
 
 
-def _print_limit(search: Any, best: Any) -> None:
+def _print_limit(search: "EngineSearch", best: "FittedEngine") -> None:
     """Print the resource that the best engine uses most, and what a larger array would exceed."""
     use = best.uses[best.fullest]
     say(
@@ -148,7 +155,7 @@ def _print_limit(search: Any, best: Any) -> None:
     say(f"Limit: the next larger array, {shape}, {lack}.")
 
 
-def _build(best: list[Any], board: str, freq: float | None) -> None:
+def _build(best: list["FittedEngine"], board: str, freq: float | None) -> None:
     """Build engines until one meets the clock."""
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan

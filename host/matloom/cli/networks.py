@@ -1,25 +1,26 @@
 """Commands for networks: run, explain, precision."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
-from matloom.cli.options import (
-    Compilation,
-    RunInputs,
-    Target,
-    compilation,
-    run_inputs,
-    target,
-)
+from matloom.cli.options import Compilation, RunInputs, Target, compilation, run_inputs, target
 from matloom.cli.places import name_in_errors, require_writable, write_file
 from matloom.cli.programs import SOURCE, describe_phases, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown_name_error
+
+if TYPE_CHECKING:
+    from matloom.device.driver import Counters
+    from matloom.loop import LastIteration
+    from matloom.program import Program
+    from matloom.report import Report
+    from matloom.session import Session
 
 REPORT = click.option(
     "--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON."
@@ -105,10 +106,10 @@ class RunResult:
     """
 
     outputs: dict[str, Any]
-    report: Any
-    program: Any
-    counted: tuple[Any, ...]
-    iterations: dict[str, Any]
+    report: "Report"
+    program: "Program"
+    counted: tuple["Counters", ...]
+    iterations: dict[str, "LastIteration"]
 
 
 def run_once(
@@ -153,7 +154,7 @@ def run_once(
     return ran
 
 
-def _simulating(session: Any) -> Any:
+def _simulating(session: "Session") -> AbstractContextManager[None]:
     """Return a context manager that prints the progress of a run that takes long."""
     from matloom.terminal.progress import progress
 

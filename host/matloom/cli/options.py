@@ -4,9 +4,13 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from matloom.pre.preprocessing import Preprocessing
+    from matloom.program import Program
 
 #: Range of a seed that all tools accept.
 SEED = click.IntRange(0, 2**31 - 1)
@@ -81,7 +85,7 @@ class Compilation:
     #: JSON, or a JSON file, as written by `matloom.pre.dumps`.
     preprocess: str | None = None
 
-    def preprocessing(self) -> Any:
+    def preprocessing(self) -> "Preprocessing | None":
         """Return the preprocessing that --preprocess describes; None without that option."""
         from matloom.pre import loads
 
@@ -120,14 +124,14 @@ class RunInputs:
         read = read_raw if source.suffix.lower() in SUFFIXES else read_arrays
         return read("--input", source)
 
-    def by_name(self, arrays: Any, program: Any) -> dict[str, Any]:
+    def by_name(self, arrays: Any, program: "Program") -> dict[str, Any]:
         """Return arrays by the names of a program's inputs, from what `read` returned."""
         if arrays is None:
             return self.random(program)
         named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.by_name(program)
         return named
 
-    def random(self, program: Any) -> dict[str, Any]:
+    def random(self, program: "Program") -> dict[str, Any]:
         """Return random arrays by the names of a program's inputs."""
         from matloom.tools.interface import random_arrays
 

@@ -10,7 +10,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK, is_program
-from matloom.cli.networks import REPORT, run_once
+from matloom.cli.networks import REPORT, RunResult, run_once
 from matloom.cli.options import Compilation, RunInputs, Target, compilation, run_inputs, target
 from matloom.cli.places import require_folder, write_file
 from matloom.cli.programs import SOURCE, modes_by_layer, require_network
@@ -18,8 +18,11 @@ from matloom.cli.say import say, show
 from matloom.errors import UserError
 
 if TYPE_CHECKING:
+    from matloom.arch.config import Config
+    from matloom.arch.memory import Memory
     from matloom.profile.comparison import ProfileComparison
     from matloom.profile.profile import Profile
+    from matloom.program import Program
 
 #: Number of lines of advice to print.
 _ADVICE_LINES = 3
@@ -116,7 +119,7 @@ def profile(
     say(f"wrote {output / 'index.html'}")
 
 
-def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> "Profile":
+def _profile(network: Path, options: Compilation, ran: RunResult, result: _Result) -> "Profile":
     """Return the profile of a run."""
     from matloom.profile.advice import AdviceOptions
     from matloom.profile.profile import make_profile
@@ -124,7 +127,7 @@ def _profile(network: Path, options: Compilation, ran: Any, result: _Result) -> 
 
     modes = None if is_program(network) else modes_by_layer(network, options)
 
-    def compile_again(config: Any, memory: Any, effort: int) -> Any:
+    def compile_again(config: "Config", memory: "Memory", effort: int) -> "Program":
         """Compile the network for another configuration, memory or effort of the compiler."""
         from matloom.compiler import CompileOptions
         from matloom.runtime import compile

@@ -1,7 +1,7 @@
 """Commands for programs: compile, disasm; and compilation of the network of a command line."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,9 @@ from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import name_in_errors, require_writable
 from matloom.cli.say import say, say_text
 from matloom.errors import UserError
+
+if TYPE_CHECKING:
+    from matloom.program import Program
 
 #: Hint if a compiled program would have to be changed.
 SOURCE = "give the model file that it was compiled from"
@@ -106,7 +109,7 @@ def compile_command(
         say("matloom firmware writes these files, too")
 
 
-def _write(program: Any, output: Path, emit: str | None) -> None:
+def _write(program: "Program", output: Path, emit: str | None) -> None:
     """Write a program to `output`: as a file, as C (`emit` is "c"), or for an SoC ("soc")."""
     from matloom.tools.emit_c import write_c
     from matloom.tools.soc_app import network_image
@@ -143,7 +146,7 @@ def describe_phases(network: Path, options: Compilation, stop: str, option: str)
         return describe(network, job, stop)
 
 
-def _compile(network: Path, options: Compilation) -> Any:
+def _compile(network: Path, options: Compilation) -> "Program":
     """Compile a network, with a message if it takes long."""
     from matloom.compiler import CompileOptions
     from matloom.pre import attach
@@ -167,7 +170,7 @@ def require_network(network: Path) -> None:
     (Program.load if is_program(network) else frontend.load)(network)
 
 
-def program_of(network: Path, options: Compilation) -> Any:
+def program_of(network: Path, options: Compilation) -> "Program":
     """Return the program of a .mloom file, or of a network, which is compiled."""
     from matloom.arch.config import load_config
     from matloom.pre import attach

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], Non
     return entry(f"simulators/{source.label}-{key.hexdigest()[:16]}", make) / _LIBRARY
 
 
-def load(path: Path) -> Any:
+def load(path: Path) -> ctypes.CDLL:
     """Load a simulator library, and declare the types of the functions that all libraries have."""
     library = ctypes.CDLL(str(path))
     handle, size, word = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32

@@ -1,7 +1,7 @@
 """Opens a device by its name."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.config_name import describe_config, digest_name
@@ -12,6 +12,9 @@ from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
 from matloom.device.waves import Waves
 from matloom.errors import UserError, unknown_name_error
+
+if TYPE_CHECKING:
+    from matloom.device.link_transport import LinkTransport
 
 #: Names that `open_device` accepts.
 DEVICES = ("rtl", "netlist", "model", "fast", "soc", "uart:PORT[@BAUD]", "uio:[UIO[,DMABUF]]")
@@ -56,7 +59,7 @@ def require_device(name: str) -> None:
     _device_kind(name)
 
 
-def board_transport(name: str) -> Any:
+def board_transport(name: str) -> "LinkTransport":
     """Open the board at ``uart:PORT[@BAUD]``; return its transport, after its hello."""
     from matloom.device.link import Link
     from matloom.device.link_transport import LinkTransport

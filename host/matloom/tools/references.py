@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -260,7 +261,7 @@ def _computed_tensors(graph: Graph) -> list[int]:
     return [number for node in graph.nodes for number in node.outputs]
 
 
-def _module(name: str, package: str) -> Any:
+def _module(name: str, package: str) -> ModuleType:
     """Import a module; raise MissingPackageError with its package if it is not installed."""
     try:
         return importlib.import_module(name)

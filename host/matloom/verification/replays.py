@@ -1,10 +1,10 @@
 """Repeats a failed check, and records waves of the run that fails."""
 
+import ctypes
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from matloom.arch.config import Config
 from matloom.arch.csr import register
@@ -82,7 +82,9 @@ class _Traced(RtlTransport):
         self._planned_waves = None if waves is None else Waves.of(waves)
         super().__init__(config, memory_bytes(config), check_bus=True)
 
-    def _load(self, config: Config, trace: str, on_line: Callable[[str], None] | None) -> Any:
+    def _load(
+        self, config: Config, trace: str, on_line: Callable[[str], None] | None
+    ) -> ctypes.CDLL:
         """Load the simulated chip, prepared to record waves later if asked for."""
         return super()._load(
             config, self._planned_waves.format if self._planned_waves else "", on_line
