@@ -27,7 +27,7 @@ _ANSWERS = ("s_axil_r", "s_axil_b")
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A protocol rule: the channels for which it holds, and the template of a message.
+    """A rule of the bus protocol: the channels for which it holds, and the template of a message.
 
     The placeholders of `sentence` are `value`, which was observed, and `limit`, which is allowed. A
     payload is shown with at most 64 bits.

@@ -43,7 +43,7 @@ class ConfigError(UserError):
     hint = "docs/configuration.md has the fields and their ranges"
 
 
-def _power_of_two(value: int) -> bool:
+def _is_power_of_two(value: int) -> bool:
     """Return whether a number is a power of two."""
     return value > 0 and value & (value - 1) == 0
 
@@ -282,7 +282,7 @@ class Config:
         self._require(
             "float_rows",
             f"a power of two up to rows / 2 ({self.rows // 2})",
-            _power_of_two(self.float_rows) and self.float_rows <= self.rows // 2,
+            _is_power_of_two(self.float_rows) and self.float_rows <= self.rows // 2,
         )
         self._require("weight_rows", "even with a floating-point mode", self.weight_rows % 2 == 0)
 
@@ -292,7 +292,7 @@ class Config:
         self._require(
             "spad_bytes",
             f"a power of two times spad_banks ({self.spad_banks})",
-            self.spad_bytes % self.spad_banks == 0 and _power_of_two(self.bank_bytes),
+            self.spad_bytes % self.spad_banks == 0 and _is_power_of_two(self.bank_bytes),
         )
         self._require(
             "spad_bytes",
@@ -303,7 +303,7 @@ class Config:
         self._require(
             "acc_bytes",
             f"a power of two times 4 * columns ({4 * self.columns})",
-            self.acc_bytes % (4 * self.columns) == 0 and _power_of_two(self.acc_entries),
+            self.acc_bytes % (4 * self.columns) == 0 and _is_power_of_two(self.acc_entries),
         )
         self._require(
             "acc_bytes", "16 to 32768 entries of all columns", 16 <= self.acc_entries <= 2**15
@@ -316,7 +316,7 @@ class Config:
         self._require(
             "burst_beats",
             "a power of two from 1 to 256",
-            _power_of_two(self.burst_beats) and self.burst_beats <= 256,
+            _is_power_of_two(self.burst_beats) and self.burst_beats <= 256,
         )
         self._require(
             "burst_beats",
@@ -330,7 +330,7 @@ class Config:
             "timestamps",
             "0, or a power of two from 2 to 256",
             self.timestamps == 0
-            or (_power_of_two(self.timestamps) and 2 <= self.timestamps <= 256),
+            or (_is_power_of_two(self.timestamps) and 2 <= self.timestamps <= 256),
         )
         self._require("counters", "0 to 2", 0 <= self.counters <= 2)
         self._require("time_limit", "0 or 1", self.time_limit in (0, 1))

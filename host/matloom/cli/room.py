@@ -1,8 +1,11 @@
 """Area available on a board, compared with what an engine is predicted to need."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from matloom.errors import UserError
+
+if TYPE_CHECKING:
+    from matloom.tools.fit import Part
 
 #: Names of resources, by their names in reports.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
@@ -11,8 +14,8 @@ _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "b
 _BLOCKS_PER_CELL = {"gowin": 0.5}
 
 
-def board_part(name: str, freq: float | None) -> Any:
-    """Return what `matloom fit` has to know of a board: device, capacity, memory, clock.
+def board_part(name: str, freq: float | None) -> "Part":
+    """Return the properties of a board that `matloom fit` uses: capacity, memory, clock.
 
     `freq` is the clock in MHz; None means that of the board.
     """

@@ -18,7 +18,7 @@ def _byte_arrivals(size: int, bus_bytes: int, beat_cycles: float) -> list[float]
 
 
 class Commands:
-    """Arrival times of commands at the dispatcher.
+    """Arrival times of commands, the bytes of instructions, at the dispatcher.
 
     Commands arrive in bursts. A burst is requested as soon as the read-ahead buffer has room for
     it.

@@ -71,7 +71,7 @@ def _bank_shares(start: int, end: int, bank_bytes: int) -> Parts:
 
 
 def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
-    """Return the accesses of an instruction to scratchpad banks.
+    """Return the accesses of an instruction, which takes `cycles` cycles, to scratchpad banks.
 
     `cycles` is how long an EXEC or POST streams.
     """

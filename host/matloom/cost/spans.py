@@ -29,7 +29,7 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Time that an instruction spends in its unit, in cycles after the doorbell.
+    """Time that an instruction spends in its unit, in cycles from the start of the run.
 
     Members
     -------

@@ -153,7 +153,7 @@ def _close_all() -> None:
 
 
 def _inherit_all() -> None:
-    """Handle all open devices in a forked process."""
+    """Close this process's copies of devices that other threads were using before a fork."""
     for device in list(_OPEN_DEVICES):
         device._inherit()
 

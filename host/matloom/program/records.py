@@ -16,7 +16,7 @@ class Quantised:
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """Place of a tensor of a step in a region of external memory.
+    """Place of an input or output of an engine step in a region of external memory.
 
     Members
     -------

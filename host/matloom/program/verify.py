@@ -71,7 +71,7 @@ def _commands_of(program: Program, buffer: EngineStep | Repeat) -> bytes:
 
 
 def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Region, int]) -> None:
-    """Verify one command buffer.
+    """Verify the instructions of one command buffer; raise `VerifyError` if it must not run.
 
     Instructions must be legal, as the dispatcher checks. Two accesses of different units to
     overlapping addresses, one of them a write, must be ordered by waits, directly or transitively

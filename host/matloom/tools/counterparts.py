@@ -35,7 +35,7 @@ class Counterpart:
 
 @dataclass(frozen=True, kw_only=True)
 class Pairing:
-    """Search for the counterparts of a network's tensors.
+    """Search for the counterparts of a network's tensors in another network.
 
     They have the same name, or the same short name if no other tensor has it, and the same shape
     except for the order of axes. Outputs are paired by position.

@@ -30,7 +30,7 @@ _NOT_IN_SETUP = {"firmware"}
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """State of one tool.
+    """State of one tool that Matloom needs: version or fault, and the remedy.
 
     `need` tells what it is needed for: `BASE`, an extra, or a task. `remedy` is empty exactly when
     the tool works.

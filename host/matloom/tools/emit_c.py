@@ -223,7 +223,7 @@ def _loop_lines(part: CProgram, name: str, step: HostStep, parts: Sequence[CProg
 def _from_file(
     program: Program, step: HostStep, names: Mapping[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Return the C lines of a step that runs operators of a model file, and the missing operators.
+    """Return the C lines of a step that runs operators of a model file, and those without kernel.
 
     `names` has the C name of each tensor's buffer, by key. Missing operators have no kernel in C.
     """

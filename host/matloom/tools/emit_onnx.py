@@ -116,7 +116,7 @@ def _statement(operator: _Operator) -> str | None:
 
 
 class _File:
-    """A model file, with the C expressions of its values."""
+    """An ONNX file, with the C expressions of its values."""
 
     def __init__(self, graph: Any) -> None:
         self.graph, self.values = graph, CValues()

@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
 
 
 def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
-    """Return the page as HTML."""
+    """Return the page of an exploration as HTML: its best engines, and a drawing of all."""
     part, best = exploration.part, front_of(points)
     names = [Path(network).name for network in exploration.networks]
     summary = figures(

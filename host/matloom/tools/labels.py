@@ -12,7 +12,7 @@ from matloom.tools.arrays import read_single
 
 
 def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
-    """Return the labels that an option refers to.
+    """Return the labels that --labels names: an array of --input, or a file, or a CSV column.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ class Verification:
         return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as a dictionary of JSON types."""
+        """Return the verification as a dictionary of JSON types."""
         return {
             "name": self.name,
             "started": self.started.isoformat(timespec="seconds"),
