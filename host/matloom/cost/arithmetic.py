@@ -55,7 +55,7 @@ class ArithmeticTimeline:
         self._seen = len(instructions)
 
     def post_has_read(self, half: int) -> bool:
-        """Return whether POST has finished reading a half when the next EXEC starts to write to it.
+        """Return whether POST has read a half of the accumulators when the next EXEC writes to it.
 
         `half` is the index, 0 or 1, of the half of the accumulators.
         """
