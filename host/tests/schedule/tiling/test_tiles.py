@@ -267,4 +267,4 @@ def test_each_kind_of_bytes_is_of_the_tile_that_needs_most_of_it():
         output_bytes=[5, 110],
         completes=[True, True],
     )
-    assert BaseTiling._max_tile_bytes(tiles, 1, True) == (100, 101, 10 + 20 + 110 + 5)
+    assert BaseTiling._count_max_tile_bytes(tiles, 1, True) == (100, 101, 10 + 20 + 110 + 5)
