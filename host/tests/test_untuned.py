@@ -54,6 +54,7 @@ KIND = {**SHORT, **LONG}
 SECONDS = {"nano": 20, "reference": 5}
 LARGE = {
     ("google_coral/traffic_model", "nano"): 35,
+    ("google_coral/traffic_model", "reference"): 9,
     ("terryky/bisenetv2_256", "nano"): 60,
     ("terryky/bisenetv2_256", "reference"): 7,
     ("terryky/palm_detection_256", "nano"): 65,
