@@ -1,14 +1,18 @@
-"""Renews the digests of the current netlists: python bench/netlists.py.
+"""Renews the digests of the current netlists: python bench/netlists.py [REPORT...].
 
 Writes bitstreams/netlists.json, from which the pages' tables tell which reports are of an earlier
-netlist. Generates the Verilog of each such report, which takes a minute or two for a large one.
+netlist. Generates the Verilog of each such report, which takes a minute or two for a large one, or
+only of those that are named.
 """
 
 import json
+import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from matloom.arch.config import Config
 from matloom.arch.config_name import config_name
+from matloom.errors import MissingPackageError
 from matloom.toolchain.soc_firmware import boot_rom
 from matloom_rtl.board.definition import load_board
 from matloom_rtl.board.plan import BOARD_TOP, make_plan
@@ -33,15 +37,29 @@ def verilog_of(report: dict) -> str:
     return make_plan(board, config_name(config), clock, rom, cpu).verilog
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Return today's digest of each report of a folder that has one."""
+def digests(folder: Path, known: dict[str, str], names: Collection[str] = ()) -> dict[str, str]:
+    """Return today's digest of each report of a folder that has one.
+
+    Only reports in `names` are renewed, if there are any. The others, and those for which a package
+    is missing, keep the digest in `known`.
+    """
     found = {}
     for path in sorted(folder.rglob("*.json")):
         report = json.loads(path.read_text())
-        if "netlist_digest" in report and not path.stem.endswith("_units"):
-            found[path.stem] = netlist_digest(verilog_of(report))
+        if "netlist_digest" not in report or path.stem.endswith("_units"):
+            continue
+        if not names or path.stem in names:
+            try:
+                found[path.stem] = netlist_digest(verilog_of(report))
+                continue
+            except MissingPackageError as error:
+                print(f"{path.stem} is left as it is: {error}")
+        if path.stem in known:
+            found[path.stem] = known[path.stem]
     return found
 
 
 if __name__ == "__main__":
-    NETLISTS.write_text(json.dumps(digests(NETLISTS.parent / "reports"), indent=2) + "\n")
+    before = json.loads(NETLISTS.read_text())
+    after = digests(NETLISTS.parent / "reports", before, sys.argv[1:])
+    NETLISTS.write_text(json.dumps(after, indent=2) + "\n")

@@ -7,6 +7,7 @@ import chip_tables
 import netlists
 import pytest
 
+from matloom.errors import MissingPackageError
 from matloom_rtl.netlist_digest import netlist_digest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,27 @@ WITH_DIGEST = {name: report for name, report in reported() if "netlist_digest" i
 
 def test_each_report_with_a_digest_is_compared():
     assert json.loads(netlists.NETLISTS.read_text()).keys() == WITH_DIGEST.keys()
+
+
+def test_digests_that_cannot_be_renewed_stay(tmp_path, monkeypatch):
+    def verilog_of(report):
+        if report["name"] == "soc":
+            raise MissingPackageError("ziglang", "compiling")
+        return VERILOG
+
+    monkeypatch.setattr(netlists, "verilog_of", verilog_of)
+    for name in ("nano", "small", "soc"):
+        text = json.dumps({"name": name, "netlist_digest": "old"})
+        (tmp_path / f"{name}.json").write_text(text)
+    (tmp_path / "board.json").write_text("{}")
+    known = {"small": "kept", "soc": "kept"}
+    today = netlist_digest(VERILOG)
+    assert netlists.digests(tmp_path, known) == {"nano": today, "small": today, "soc": "kept"}
+    assert netlists.digests(tmp_path, known, ["nano"]) == {
+        "nano": today,
+        "small": "kept",
+        "soc": "kept",
+    }
 
 
 @pytest.mark.slow
