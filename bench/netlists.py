@@ -40,8 +40,8 @@ def verilog_of(report: dict) -> str:
 def digests(folder: Path, known: dict[str, str], names: Collection[str] = ()) -> dict[str, str]:
     """Return today's digest of each report of a folder that has one.
 
-    Only reports in `names` are renewed, if there are any. The others, and those for which a package
-    is missing, keep the digest in `known`.
+    With `names`, only those reports are renewed. The others, and those for which a package is
+    missing, keep the digest in `known`.
     """
     found = {}
     for path in sorted(folder.rglob("*.json")):
