@@ -112,7 +112,7 @@ class MeasuredArray(wiring.Component):
 
 
 def _sign_extend(sums):
-    """Return signed sums at 32 bits each."""
+    """Return signals of signed sums (narrower than 32 bits), extended to 32 bits and joined."""
     return Cat(Cat(each, each[-1].replicate(32 - len(each))) for each in sums)
 
 

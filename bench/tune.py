@@ -35,7 +35,7 @@ REPORT = ROOT / "docs" / "results" / "tune.json"
 
 
 def simulated_outputs(program: Program) -> list[dict[str, np.ndarray]]:
-    """Return the outputs of two calls on the simulated chip."""
+    """Return the outputs, by name, of two calls on the simulated chip with random inputs."""
     with load(program, device="rtl", memory=program.memory) as session:
         return [session.run(random_arrays(program, seed)) for seed in range(2)]
 

@@ -9,8 +9,8 @@ python -m mutation --quick              each unit's first test file alone: survi
 python -m mutation --workers 2          the tests of two mutants at a time, with the same verdicts
 
 The report is docs/results/mutants.json, written after each mutant: an interrupted run continues
-where it was. A verdict stands while the unit's source is the same; the mutants of a seed stay the
-same where their lines do.
+where it was. A verdict stands while the unit's source is the same. Mutants are drawn at
+random, but a change of one line does not affect those of other lines.
 """
 
 import argparse

@@ -241,7 +241,7 @@ class Probe(ctypes.Structure):
 
 
 def load_probes(path: Path) -> ctypes.CDLL:
-    """Load a simulator library that was built with probes, and declare its functions' types."""
+    """Load a simulator library that records coverage, and declare its functions' types."""
     library = load(path)
     signatures: _Signatures = {
         "events": (ctypes.c_uint64, []),

@@ -72,7 +72,7 @@ def _reference_node(
     outputs: tuple[int, ...],
     file: int,
 ) -> Node:
-    """Return the REFERENCE node that runs consecutive unknown operators with an interpreter."""
+    """Return the REFERENCE node that runs unknown operators of the model file in tensor `file`."""
     return Node(
         op=Op.REFERENCE,
         inputs=(*inputs, file),

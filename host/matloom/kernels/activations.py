@@ -111,7 +111,7 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of integers.
+    """Return LOGISTIC or TANH of integers, whichever operator `node` is.
 
     The output of LOGISTIC of int8 has scale 1/256 and zero point -128, that of TANH 1/128 and 0;
     outputs of int16 have 2**-15 and 0. For uint8, which TensorFlow Lite Micro does not support, the

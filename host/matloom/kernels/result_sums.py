@@ -60,7 +60,7 @@ def table_sums(table: NDArray[np.uint8]) -> NDArray[np.int8]:
 
 
 def sum_table(sums: NDArray[np.int8], slopes: tuple[float, float]) -> NDArray[np.uint8] | None:
-    """Return a table (256,) with which `sum_bytes` gives `sums`; None if none is found.
+    """Return a table by which POST adds two bytes, with the results `sums`; None if none is found.
 
     Apart from rounding and clamping, a sum is ``first * byte + second * other + constant``, in
     units of 2**-22. Factors near the slopes are tried; for each pair, a range of constants may fit.

@@ -72,7 +72,7 @@ def wrap(sums: Integers) -> NDArray[np.int32]:
 
 
 def all_known(values: NDArray[np.float64]) -> bool:
-    """Return whether all bytes are constants; quicker than `is_known` for small arrays."""
+    """Return whether all values are constant bytes, not numbers (probes) for unknown bytes."""
     return bool(values.min() >= -128 and values.max() <= 127)
 
 
@@ -273,7 +273,7 @@ def pool_maximum(values: Integers) -> Integers:
 
 
 def look_up(tables: Integers, values: Integers) -> Integers:
-    """Return the entries of lookup tables for bytes (..., channels), or probes for unknown bytes.
+    """Return the entries of lookup tables for bytes (..., channels); hashes for unknown bytes.
 
     `tables` are (tables, 256), with entry n for unsigned byte n; channel c uses table c modulo the
     number of tables.

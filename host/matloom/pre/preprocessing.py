@@ -46,9 +46,9 @@ class Preprocessing(ABC):
         return quantise_array(info, self.apply(raw))
 
     def require(self, info: TensorInfo) -> None:
-        """Raise `RawDataError` if an input has another shape.
+        """Check that an input of a network has the shape that this preprocessing makes.
 
-        Raises `UserError` if it has integers without a scale.
+        Raises `RawDataError` if it does not, and `UserError` if it has integers without a scale.
         """
         given, made = (_without_unit_axes(shape) for shape in (info.shape[1:], self.shape))
         if given not in (made, [math.prod(self.shape)]):

@@ -174,10 +174,10 @@ class _Builder:
         return number
 
     def _convert(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
-        """Return the number of a computed tensor in type `kind`, after a conversion if necessary.
+        """Return the number of a computed tensor in type `kind`, converted if it has another.
 
-        A conversion is added if none has been added yet. `shared` is the quantisation that the
-        result must have; None allows any.
+        A conversion is added once, for operator `index` and later ones. `shared` is the
+        quantisation that the result must have; None allows any.
         """
         tensor = self._tensors[number]
         if self.source.tensors[number].dtype != "float32":

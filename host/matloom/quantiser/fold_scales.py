@@ -234,9 +234,9 @@ def _scale_inputs(node: Node, layer: _Layer, scale: _Scale) -> _Layer:
 
 
 def _with_layers(graph: Graph, node: Node, changes: list[tuple[Node, Node, _Layer]]) -> Graph:
-    """Return the graph without a node, and with changed layers.
+    """Return the graph without `node`, whose scales the layers in `changes` include now.
 
-    Each change consists of a layer, the node that replaces it, and the new weights and bias.
+    Each change consists of a layer's node, the node that replaces it, and its weights and bias.
     """
     tensors, replaced = dict(graph.tensors), dict[int, Node]()
     for before, after, layer in changes:

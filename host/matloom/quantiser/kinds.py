@@ -35,7 +35,7 @@ def _kind_of(graph: Graph, node: Node, requested: str) -> str:
 
 
 def _types_with_kind(graph: Graph, node: Node, kind: str) -> str:
-    """Return a node's types, as `OPERATORS` lists them, with `kind` instead of float32.
+    """Return the signature of a node's types in `OPERATORS`, with integers `kind` for float32.
 
     The text is empty for a layer with computed weights.
     """

@@ -99,7 +99,7 @@ def schedule_segment(
 
 @dataclass(kw_only=True)
 class _Decisions:
-    """One search for a segment's schedule: its options, and the candidates tried so far."""
+    """Search for the schedule of consecutive layers: options, and candidates tried so far."""
 
     options: CompileOptions
     may_pin: bool

@@ -119,7 +119,7 @@ class Convolution:
         return positions * self.filters.size if self.macs is None else self.macs
 
     def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
-        """Return the parameter blocks of POST, with the channels repeated `pack` times.
+        """Return POST's parameters (bias, multiplier, shift), with channels repeated `pack` times.
 
         `sums` has the sum of each channel's filter, to correct the bias for the zero point. There
         are `accumulators` per column and output block.

@@ -136,7 +136,7 @@ def _maximum_stage(
 
 
 def replace_comparison(stage: ArrayStage, comparison: ByteComparison, config: Config) -> ArrayStage:
-    """Return a stage made by `extreme`, changed to compare its tensors in another way."""
+    """Return a stage of MAXIMUM or MINIMUM, made by `extreme`, with another comparison of bytes."""
     tile = identity_tile(config).view(np.int8) * np.int8(comparison.weight)
     region = replace(stage.regions[0], post=comparison.result)
     limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **comparison.limit}

@@ -211,7 +211,7 @@ class ProbeSample:
         self._count = 0
 
     def add(self, numbers: Numbers) -> None:
-        """Add probes; the array must not be changed afterwards."""
+        """Add numbers of unknown bytes (probes); the array must not be changed afterwards."""
         self._new.append(numbers)
         self._count += len(numbers)
         if self._count > _BATCH_PROBES:

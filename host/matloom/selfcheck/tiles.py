@@ -252,7 +252,7 @@ class Tiles:
         return self._whole[number]
 
     def _array(self, number: int) -> Array:
-        """Return the values of a tensor, which its probes determine."""
+        """Return example values of a tensor, derived from the probes (numbers) of its bytes."""
         tensor, probes = self.graph.tensors[number], self.bytes_of[number]
         assert probes is not None
         return bytes_of_probes(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)

@@ -128,7 +128,13 @@ def _open_shapes(parent: str | Path, graph: Graph) -> dict[str, tuple[int, ...]]
 
 
 def _matching_tensors(pairing: Pairing) -> dict[int, Counterpart]:
-    """Return the counterparts; raise UserError for different input shapes, or without any."""
+    """Return the original's counterpart of each quantised tensor that has one, by tensor number.
+
+    Raises
+    ------
+    UserError
+        The inputs have different shapes, or no tensor has a counterpart.
+    """
     graph, other = pairing.graph, pairing.other
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:

@@ -71,7 +71,7 @@ class Legality(wiring.Component):
         return m
 
     def _register_faults(self, m: Module, opcode: Opcode) -> Signal:
-        """Return a register of fault flags of an opcode, one flag for each `_FAULTS` of its faults.
+        """Return a register with the illegal fields of an opcode, one bit for `_FAULTS` conditions.
 
         The register shortens paths, because the bits of an instruction are far apart.
         """

@@ -53,7 +53,7 @@ class Limit(wiring.Component):
     index: Out(UNIT_INDEX_BITS)
 
     def elaborate(self, platform):
-        """Return the module: a periodic mark; an instruction that sees two of them is late."""
+        """Return the module: a timer of periods; instructions that see two of them end are late."""
         m = Module()
         # Starts at 1, so that the comparison needs no adder.
         elapsed = Signal(32, init=1)

@@ -141,9 +141,10 @@ class Load(wiring.Component):
             ]
 
     def _data(self, m: Module, head):
-        """Convert beats into writes.
+        """Convert the bus's read data into writes to the scratchpad.
 
-        Return whether the last write of an instruction is granted, and its timestamp.
+        `head` is the oldest LOAD whose data are still to come. Return whether the last write of an
+        instruction is granted, and its timestamp.
         """
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)

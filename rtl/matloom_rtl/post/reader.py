@@ -270,7 +270,7 @@ class Reader(wiring.Component):
         return products
 
     def _multiplies(self):
-        """Return whether the command combines accumulators and elements, in `Products`."""
+        """Return whether the command multiplies or adds accumulators and bytes (in `Products`)."""
         command = self.command
         both = command.product
         if self._config.has_addends:

@@ -2,8 +2,8 @@
 
 ONNX Runtime scales the integer sum of QLinearGlobalAveragePool like the sum of a layer. It computes
 QLinearAveragePool, and ReduceMean between DequantizeLinear and QuantizeLinear, in float32. There,
-the last bits of a sum depend on all elements. Such a sum is counted as uncertain if rounding errors
-could move its quotient from one side of a half to the other.
+the last bits of a sum depend on all elements. If rounding errors could move the average across a
+tie, the result may differ from ONNX Runtime's, and the layer is not reported as exact.
 """
 
 import math

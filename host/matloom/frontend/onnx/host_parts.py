@@ -230,7 +230,7 @@ _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 
 def _set_output(part: OnnxPart, node: Any, value_name: str, axes: tuple[int, ...] = LAST) -> None:
-    """Register the value `value_name`, with axes in an order, as the output of an operator."""
+    """Register a value as an operator's output; `axes` are its axes in the tensor's order."""
     at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
     rank = len(part.values.known[value_name].shape)

@@ -125,9 +125,9 @@ def _expected_types_and_shapes(
 
 
 def _add_memory(inputs: Mapping[int, Tensor], additions: Additions) -> tuple[int, Tensor]:
-    """Add the tensor of the memory before a call, (1, time, batch, filters); return both.
+    """Add a tensor of SVDF's memory, (1, time, batch, filters), as it is before a call.
 
-    Returns its number and the tensor.
+    Return the tensor's number and the tensor.
     """
     state, (filters, length) = inputs[_STATE], inputs[_TIME].shape
     shape = (1, length, state.shape[0], filters)

@@ -1,4 +1,7 @@
-"""EXECs of a dense layer whose output blocks share the weight tiles of its last step."""
+"""EXECs of a dense layer whose last inputs fill only part of the array's rows.
+
+Several blocks of output channels then share one weight tile, each with some of its rows.
+"""
 
 from collections.abc import Iterator
 

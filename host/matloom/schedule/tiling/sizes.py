@@ -161,7 +161,7 @@ class Sizes:
         nest = stage.loop_nest
 
         def rows_of(blocks: int, width: int) -> int:
-            """Return the rows of a tile of this many channel blocks and positions per row."""
+            """Return how many rows of `width` positions fit a tile of `blocks` channel blocks."""
             return max(1, min(self._half // (width * blocks), LARGEST_FIELD, wanted, height))
 
         def vectors(shape: tuple[int, int]) -> int:

@@ -142,12 +142,13 @@ class Blocks:
 
 
 class Entered:
-    """A beat with the column that entered its lane a fixed number of cycles ago, if one did.
+    """State of a lane a fixed number of cycles ago: whether a beat entered, and with which values.
 
     Members
     -------
     there, multiplier, block:
-        Whether a beat entered then, the column's multiplier, and the unit's index of the block.
+        Whether a beat of the claim's column entered then, the multiplier it had, and the index of
+        its block of channels.
     """
 
     def __init__(self, m: Module, there, multiplier, block):

@@ -39,7 +39,7 @@ def _elementwise_writer(op: str) -> _Writer:
     """Return a writer of one elementwise ONNX operator, with its fused activation."""
 
     def write(file: OnnxFile, node: Node) -> None:
-        """Write a node as the operator `op` and its activation; record the output's name."""
+        """Write a node as this operator of ONNX and an activation; record the output's name."""
         names, order = _inputs_in_one_order(file, node)
         made = file.node(op, names)
         if isinstance(node.attributes, Arithmetic):
