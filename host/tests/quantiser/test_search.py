@@ -169,7 +169,7 @@ def test_an_interrupted_search_gives_the_same_result(network, boosted, tmp_path)
     # The line that was being written is cut short.
     (tmp_path / "trials.jsonl").write_text("".join(kept) + lines[-2][:20])
     with mock.patch.object(
-        Trials, "_measure", autospec=True, side_effect=Trials._measure
+        Trials, "_measure_mixture", autospec=True, side_effect=Trials._measure_mixture
     ) as made_again:
         again = boost(network, tmp_path / "trials.jsonl")
     assert made_again.call_count == len(lines) - len(kept)
