@@ -84,10 +84,10 @@ def select(prepared: Prepared, job: Job) -> Selected | Retry:
 
 
 def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
-    """Return the instructions of all runs; a `Retry` if a run does not fit the engine.
+    """Return the instructions of all runs, that is, groups of operators on the engine.
 
-    Return a `Retry` if a run does not fit the engine, or would read a variable after overwriting
-    it.
+    If a run does not fit the engine, or would read a variable after overwriting it, return a
+    `Retry`: the choices with which to compile again.
     """
     found = schedule_runs(bound, job)
     if isinstance(found, DoesNotFit):

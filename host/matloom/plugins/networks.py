@@ -1,4 +1,4 @@
-"""Makes the bundle of a network from its model file and its compiled program."""
+"""Makes the bundle (`plugins.bundle`) with which another runtime runs a network on the engine."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -21,11 +21,11 @@ def repeat_problem(
 ) -> str | None:
     """Return why a repetition for later calls is not safe, as a sentence; None if it is safe.
 
-    It is safe if the step leaves on chip all that the repetition needs. The last instruction of the
-    step, `first`, that writes a kept byte must be a LOAD from the constant region PROGRAM; the
-    repetition, `repeated`, must not write kept bytes. Weights, parameters and tables that the
-    repetition reads must be kept, or written earlier by itself, except for weights that are
-    computed. Both must be legal.
+    It is safe if the step leaves on chip all that the repetition needs. `repeat.kept` lists the
+    bytes that stay. The last instruction of the step, `first`, that writes such a byte must be a
+    LOAD from the constant region PROGRAM; the repetition, `repeated`, must not write one. Weights,
+    parameters and tables that the repetition reads must be kept, or written earlier by itself.
+    Computed weights, which each call writes anew, are not checked here. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:

@@ -52,7 +52,7 @@ def _only_masks(graph: Graph, number: int) -> bool:
 
 
 def _is_term(graph: Graph, node: Node, number: int) -> bool:
-    """Return whether a node adds tensor `number` to scores before SOFTMAX, or moves it there."""
+    """Return whether a node adds a tensor to scores before SOFTMAX, or only moves its elements."""
     if node.op is Op.SOFTMAX:
         return True
     if node.op is Op.GATHER:

@@ -174,7 +174,7 @@ class Accumulators(wiring.Component):
         return m
 
     def _halves(self, m: Module, index: int, request, operands, values, mask):
-        """Send a request to one half of a bank, or to both; return the word read.
+        """Connect the halves of bank `index` to a request for one or both; return the word read.
 
         The word is that of the half that the address selects, two cycles after the request.
         """

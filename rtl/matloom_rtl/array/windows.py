@@ -39,6 +39,9 @@ def slide_layout(config: Config) -> data.StructLayout:
 class Windows(wiring.Component):
     """Operand registers of the window rows, for one broadcast group of columns.
 
+    A line is a row of the image, of L vectors, and a row of the array multiplies one tap of the
+    window. In each step of an EXEC all positions enter, line after line.
+
     A dense vector loads its byte of each row into every column. A sliding vector loads the byte
     of the *column* into the last row, the output of the line memories into the last row of each
     older line, and every other row takes the operand to its right, so that the registers themselves

@@ -40,8 +40,9 @@ _CAUSES = {
 class _Step:
     """One factor in an extent, the end of a memory range: a field, a field minus one, a constant.
 
-    The base of an extent is a term of one factor. It is placed after the first factor of another
-    term if that has a second factor, which would otherwise wait for a cycle.
+    An extent is a sum of terms, each of one or two factors, which are processed one a cycle. A
+    second factor needs the product of the first, which takes a cycle more: the base of the extent,
+    a term of one factor, comes between two such factors, where there are any.
     """
 
     opcode: Opcode

@@ -177,7 +177,7 @@ def _pool_writer(op: str, axes: int) -> Handler:
     """Return a handler of MaxPool or AveragePool over a number of spatial axes."""
 
     def handler(writer: Writer, call: Call) -> Any:
-        """Write ONNX operator `op` for a pool in PyTorch; return its name, and None for indices."""
+        """Write ONNX operator `op` for a pool in PyTorch; return its output, None for indices."""
         data, kernel = call["self"], _per_axis(call["kernel_size"], axes)
         if data.rank != axes + 2:
             raise call.refuse("an input without a batch")
@@ -204,7 +204,7 @@ def _adaptive_pool_writer(op: str) -> Handler:
     """Return a handler of pools to a requested size, which must divide the input's."""
 
     def handler(writer: Writer, call: Call) -> Any:
-        """Write ONNX operator `op` for a pool in PyTorch; return its name, and None for indices."""
+        """Write ONNX operator `op` for a pool in PyTorch; return its output, None for indices."""
         data = call["self"]
         image = data.shape[2:]
         wanted = _per_axis(call["output_size"], len(image))

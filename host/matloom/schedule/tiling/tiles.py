@@ -112,7 +112,7 @@ Tile = ArrayTile | VectorTile
 
 
 def walked_steps(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return how often a tile's EXECs stream all of its positions, once per reduction step."""
+    """Return how often a tile's positions are streamed: for each block, step and weight part."""
     steps = tile.end_step - tile.first_step
     return (tile.end_block - tile.first_block) * steps * stage.weights.passes
 

@@ -197,7 +197,7 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
-    """Assert invariants for the induction: the current instruction and its checks."""
+    """Assert invariants of registers; `followed`: an instruction's checks, words and number."""
     checks, words, now = followed
     unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
     place = whitebox.register(name="place")
