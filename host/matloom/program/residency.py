@@ -25,7 +25,7 @@ def repeat_problem(
     bytes that stay. The last instruction of the step, `first`, that writes such a byte must be a
     LOAD from the constant region PROGRAM; the repetition, `repeated`, must not write one. Weights,
     parameters and tables that the repetition reads must be kept, or written earlier by itself.
-    Computed weights, which each call writes anew, are not checked here. Both must be legal.
+    Computed weights, which each call writes again, are not checked here. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:

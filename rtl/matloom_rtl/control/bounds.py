@@ -40,7 +40,7 @@ _CAUSES = {
 class _Step:
     """One factor in an extent, the end of a memory range: a field, a field minus one, a constant.
 
-    An extent is a sum of terms, each of one or two factors, which are processed one a cycle. A
+    An extent is a sum of terms, each of one or two factors, of which each takes a cycle. A
     second factor needs the product of the first, which takes a cycle more: the base of the extent,
     a term of one factor, comes between two such factors, where there are any.
     """
