@@ -95,5 +95,5 @@ CARRIED_OUT = (
 @pytest.mark.parametrize("name", CARRIED_OUT)
 def test_the_chip_gains_what_the_first_line_predicts(name, models, wild):
     path = next(each for folder in (models, wild) for each in folder.rglob(f"{name}.tflite"))
-    ((_name, line, gain),) = bench.rows([path], load_config("nano"), 3_000_000)
+    ((_name, line, gain),) = bench.measure_advice([path], load_config("nano"), 3_000_000)
     assert bench.is_true(line, gain), (line.sentence(), gain)
