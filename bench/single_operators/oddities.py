@@ -113,7 +113,7 @@ def _in_place(network: FileNetwork, rng: random.Random) -> FileNetwork:
 
 
 def _without_scales(network: FileNetwork, rng: random.Random) -> FileNetwork:
-    """Return the network without the quantisation of all tensors, or of one."""
+    """Return a copy of the network in which all tensors, or one of them, lack quantisation."""
     everywhere = rng.random() < 0.6
     number = rng.randrange(len(network.tensors))
 

@@ -129,10 +129,7 @@ def load(
     MissingPackageError
         A package that the format needs is not installed.
     """
-    sizes = check_sizes(shapes, dims)
-    reader, file = _open_source(source)
-    if any(sizes):
-        file = replace(file, content=reader.reshape(file, *sizes, exact))
+    reader, file = _open_with_sizes(source, shapes, dims, exact=exact)
     return reader.graph(file, exact)
 
 
@@ -161,10 +158,7 @@ def load_with_inner_values(
     own outputs, under their names in the file. The dictionary maps those that only a Relu or Clip
     reads to the name of its result. It is empty for all other networks.
     """
-    sizes = check_sizes(shapes, None)
-    reader, file = _open_source(source)
-    if any(sizes):
-        file = replace(file, content=reader.reshape(file, *sizes, False))
+    reader, file = _open_with_sizes(source, shapes)
     graph = reader.graph(file, False)
     if reader is not ONNX or [node.op for node in graph.nodes] != [Op.REFERENCE]:
         return graph, {}
@@ -250,6 +244,17 @@ def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
         The format cannot represent the graph.
     """
     return suffix, (write_onnx if suffix == ".onnx" else write_tflite)(graph)
+
+
+def _open_with_sizes(
+    source: Source, shapes: Shapes | None, dims: Dims | None = None, *, exact: bool = False
+) -> tuple[Reader, ModelFile]:
+    """Open a model file and set the sizes given for its inputs; return its reader and the file."""
+    sizes = check_sizes(shapes, dims)
+    reader, file = _open_source(source)
+    if any(sizes):
+        file = replace(file, content=reader.reshape(file, *sizes, exact))
+    return reader, file
 
 
 def _open_source(source: Source) -> tuple[Reader, ModelFile]:

@@ -153,7 +153,7 @@ class _Check:
         return state
 
     def _blank(self, call: int) -> State:
-        """Return the engine before a call, with the program's image but without inputs."""
+        """Return the engine's state before a call: the image is in memory, but no inputs yet."""
         image = np.frombuffer(self.program.image, np.int8).astype(np.float64)
         regions: dict[Region, NDArray[np.float64]] = {Region.PROGRAM: image}
         for region, size in self.program.region_bytes.items():

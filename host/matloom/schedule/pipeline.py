@@ -197,13 +197,15 @@ def evaluate(
     return emit_plan(segment, found, cache) if isinstance(found, Plan) else found
 
 
-def emit_with_separate_banks(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
-    """Return the schedule of a plan, that is, its instructions and their predicted cycles.
+def emit_with_separate_banks(
+    segment: Segment, plan: Plan, cache: Cache, long_slots: int
+) -> Scheduled:
+    """Return the schedule of a plan: its instructions and their predicted cycles.
 
-    The buffers of a plan with many slots are first moved to separate banks, if they fit: it would
-    take too long to emit instructions for both plans and compare them.
+    Buffers of a plan with `long_slots` slots or more are first moved to separate banks, if they
+    fit, since emitting instructions for both plans to compare them would take too long.
     """
-    params, short = plan.params, len(plan.slots) < tuning.LONG_SLOTS
+    params, short = plan.params, len(plan.slots) < long_slots
     if not (short or params.avoid_conflicts or params.keeps_weights or params.plain):
         apart = make_plan(segment, replace(params, avoid_conflicts=True), cache)
         plan = apart if isinstance(apart, Plan) else plan
@@ -247,10 +249,9 @@ def _failures_at_start(
     tiles = [len(tiling.tiles) for tiling in cut_stages(segment, params, cache)]
     if sum(tiles) <= tuning.MANY_SLOTS or 2 * sum(tiles[:count]) > sum(tiles):
         return ()
-    # Keep the previous plan's addresses, which hardly differ in the next one.
-    own = Cache(cache.tilings)
     start = replace(params, limits=params.limits[:count])
-    found = make_plan(segment.first_stages(count), start, own)
+    # A cache of its own keeps the previous plan's addresses, which hardly differ in the next one.
+    found = make_plan(segment.first_stages(count), start, Cache(cache.tilings))
     return () if isinstance(found, Plan) else found
 
 

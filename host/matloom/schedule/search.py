@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from matloom.schedule import tuning
 from matloom.schedule.alternatives import (
@@ -35,8 +36,8 @@ from matloom.schedule.clear_gains import (
 )
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import emit_plan, emit_with_separate_banks, evaluate, fitting_plan
-from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.pipeline import emit_with_separate_banks, evaluate, fitting_plan
+from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.residency import MapFunction, Residency
 from matloom.schedule.scheduled import Scheduled, TriedCandidate, outcome_of
 from matloom.schedule.segment import Segment
@@ -97,6 +98,22 @@ def schedule_segment(
     return replace(found, tried=tuple(decisions.tried))
 
 
+class _Start(NamedTuple):
+    """First choices of a search.
+
+    Members
+    -------
+    long_slots:
+        Number of slots from which their plan gets separate banks without a comparison.
+    scheduled:
+        Their schedule; None if the whole segment has not been scheduled yet.
+    """
+
+    params: ScheduleParams
+    long_slots: int
+    scheduled: Scheduled | None = None
+
+
 @dataclass(kw_only=True)
 class _Decisions:
     """Search for the schedule of consecutive layers: options, and candidates tried so far."""
@@ -120,24 +137,18 @@ class _Decisions:
             options=self.options, may_pin=self.may_pin, cache=self.cache, tried=self.tried
         )
 
-    @property
-    def _has_fixed_choices(self) -> bool:
-        """Whether the first choices are random, plain or made without effort, so not searched."""
-        options = self.options
-        return options.tiling_seed is not None or options.plain or not options.effort
-
     def best_schedule(self, segment: Segment) -> Scheduled | DoesNotFit:
         """Return the best schedule that the decisions lead to, or why none fits."""
         best, options = self._best_start(segment), self.options
         if isinstance(best, DoesNotFit):
             return best
-        params, known = best
+        params, known = best.params, best.scheduled
         if known is None:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
             plan = self._clear_gains.apply(segment, params, plan)
-            known = self._emit(segment, plan)
+            known = emit_with_separate_banks(segment, plan, self.cache, best.long_slots)
         if options.tiling_seed is None and options.effort:
             known = self._faster(
                 "maps apart", known, try_separate_results(params, known, self.cache)
@@ -174,17 +185,14 @@ class _Decisions:
             return random_params(segment, self.options.tiling_seed)
         return plain_params(segment) if self.options.plain else first_params(segment, candidate)
 
-    def _best_start(self, segment: Segment) -> tuple[ScheduleParams, Scheduled | None] | DoesNotFit:
-        """Compare the candidates for the start of the segment; return the choices of the fastest.
-
-        Return also their schedule, None if the whole segment was not scheduled for the comparison.
-        """
+    def _best_start(self, segment: Segment) -> _Start | DoesNotFit:
+        """Compare the candidates for the start of the segment; return the fastest."""
         options = self.options
-        if self._has_fixed_choices:
-            return self._first_params(segment, Candidate()), None
+        if options.tiling_seed is not None or options.plain or not options.effort:
+            return _Start(self._first_params(segment, Candidate()), tuning.LONG_SLOTS)
         tried = candidates(segment, effort=options.effort)
         if len(tried) == 1:
-            return self._first_params(segment, tried[0]), None
+            return _Start(self._first_params(segment, tried[0]), tuning.VERY_LONG_SLOTS)
         whole = options.effort > 1 or is_large(segment)
         start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
         space = [self._first_params(start, each) for each in tried]
@@ -199,19 +207,8 @@ class _Decisions:
             self._note(decision, candidate.text, cycles, outcome_of(number, best, tried, found))
         chosen = found[best]
         assert isinstance(chosen, Scheduled)
-        return self._first_params(segment, tried[best]), chosen if start is segment else None
-
-    def _emit(self, segment: Segment, plan: Plan) -> Scheduled:
-        """Return the schedule of the first plan for a whole segment.
-
-        Unless other starts are emitted for a comparison, all but very long plans are emitted with
-        and without buffers in separate banks, to compare them at the end.
-        """
-        searched = not self._has_fixed_choices
-        only_start = searched and len(candidates(segment, effort=self.options.effort)) == 1
-        if only_start and len(plan.slots) <= tuning.VERY_LONG_SLOTS:
-            return emit_plan(segment, plan, self.cache)
-        return emit_with_separate_banks(segment, plan, self.cache)
+        known = chosen if start is segment else None
+        return _Start(self._first_params(segment, tried[best]), tuning.LONG_SLOTS, known)
 
     def _try_strips(self, segment: Segment, current: Scheduled) -> Scheduled:
         """Return a schedule whose tiles share strips of rows of spilled tensors, if it is faster.
@@ -277,7 +274,7 @@ class _Decisions:
         plan = fitting_plan(segment, params, self.cache)
         if isinstance(plan, DoesNotFit):
             return plan
-        return emit_with_separate_banks(segment, plan, self.cache)
+        return emit_with_separate_banks(segment, plan, self.cache, tuning.LONG_SLOTS)
 
     def _try_residency(
         self, segment: Segment, params: ScheduleParams, known: Scheduled | None

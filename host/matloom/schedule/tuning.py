@@ -433,7 +433,7 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "VERY_LONG_SLOTS": TuningConstant(
         unit="slots",
-        reason="Size from which the only start of a search is not emitted by itself.",
+        reason="Size from which the plan of an only start gets separate banks uncompared.",
         chosen="decision 0043: bisenetv2_256 (44,775 slots) at `nano` is emitted once, not twice",
         sensitivity="2,000 slots: yolo_person_detect at nano takes 3.5 % more cycles",
     ),

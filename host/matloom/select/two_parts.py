@@ -131,15 +131,14 @@ class TwoPartWeights:
 
         They are the number of steps, and -1, where no used step follows or precedes.
         """
-        blocks, steps = self._used_tiles.shape
-        following, preceding = np.full((blocks, steps + 1), steps), np.full((blocks, steps + 1), -1)
-        for step in range(steps):
-            used = self._used_tiles[:, step]
-            preceding[:, step + 1] = np.where(used, step, preceding[:, step])
-        for step in reversed(range(steps)):
-            used = self._used_tiles[:, step]
-            following[:, step] = np.where(used, step, following[:, step + 1])
-        return following.tolist(), preceding.tolist()
+        used, steps = self._used_tiles, self._used_tiles.shape[1]
+        at = np.arange(steps)
+        following = np.minimum.accumulate(np.where(used, at, steps)[:, ::-1], axis=1)[:, ::-1]
+        preceding = np.maximum.accumulate(np.where(used, at, -1), axis=1)
+        return (
+            np.pad(following, ((0, 0), (0, 1)), constant_values=steps).tolist(),
+            np.pad(preceding, ((0, 0), (1, 0)), constant_values=-1).tolist(),
+        )
 
     def _whole(self, first: int, last: int, steps: slice) -> range:
         """Return the shortest range of steps from `first` to `last` that a single EXEC can run.

@@ -10,8 +10,6 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Tensor, short_name
 from matloom.ir.shapes import MATRIX_RANK
 
-_LOWEST = {"int8": -128, "uint8": 0, "int16": -32768}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Counterpart:
@@ -98,10 +96,15 @@ class Pairing:
         so the counterpart is the result of that Relu, unless another tensor has its name.
         """
         name = self._float_name(number)
-        tensor, clipped = self.graph.tensors[number], self.clipped.get(name)
-        if clipped is None or clipped in map(self._float_name, _computed_tensors(self.graph)):
+        clipped = self.clipped.get(name, name)
+        if clipped in self._names or not _is_never_negative(self.graph.tensors[number]):
             return name
-        return clipped if _is_never_negative(tensor) else name
+        return clipped
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Names of the float values for which the tensors of the network stand."""
+        return frozenset(map(self._float_name, _computed_tensors(self.graph)))
 
     def _float_name(self, number: int) -> str:
         """Return the name of the float value for which a tensor stands."""
@@ -114,54 +117,43 @@ class Pairing:
         tensor, other = self.graph.tensors[number], self.other.tensors[twin]
         if other.dtype == "float32" and tensor.dtype != "float32" and not tensor.quantisation:
             return None
-        copy = self.graph.copies.get(number)
-        if copy is not None:
-            fits = _fits(other, copy.axes or _same_order(other), tensor)
-            orders = [copy.axes or _same_order(other)] if fits else []
-        else:
-            orders = _fitting_orders(other, tensor)
+        orders = self._fitting_orders(number, other)
         if not orders:
             return None
         return Counterpart(number=twin, axes=orders[-1 if self._has_channels_last else 0])
+
+    def _fitting_orders(self, number: int, other: Tensor) -> list[tuple[int, ...]]:
+        """Return the orders of axes in which `other` has the shape of a tensor.
+
+        If the file does not tell the order, these may be two: the same, and channels last, to which
+        networks from ONNX files may be converted.
+        """
+        shape, copy = self.graph.tensors[number].shape, self.graph.copies.get(number)
+        same = tuple(range(len(shape)))
+        orders = [same, (*same[:1], *same[2:], *same[1:2])]
+        if copy is not None:
+            orders = [copy.axes or same]
+        if len(other.shape) != len(shape):
+            return []
+        fits = (axes for axes in orders if tuple(other.shape[axis] for axis in axes) == shape)
+        return list(dict.fromkeys(fits))
 
     @cached_property
     def _has_channels_last(self) -> bool:
         """Whether more tensors fit their namesakes with channels last than with the same axes.
 
-        If all axes of a tensor have one length, the others decide on its order.
+        They decide on the order of tensors that fit in both, as if all axes have one length.
         """
-        others = {
-            self.other.tensors[n].name: self.other.tensors[n] for n in _computed_tensors(self.other)
-        }
+        others = {self.other.tensors[n].name: n for n in _computed_tensors(self.other)}
         votes = Counter[bool]()
         for number in _computed_tensors(self.graph):
-            tensor, other = self.graph.tensors[number], others.get(self.name_of(number))
-            orders = [] if other is None else _fitting_orders(other, tensor)
-            if other is not None and len(orders) == 1 and len(other.shape) > MATRIX_RANK:
-                votes[orders[0] != _same_order(other)] += 1
+            twin, rank = others.get(self.name_of(number)), len(self.graph.tensors[number].shape)
+            if twin is None or rank <= MATRIX_RANK:
+                continue
+            orders = self._fitting_orders(number, self.other.tensors[twin])
+            if len(orders) == 1:
+                votes[orders[0] != tuple(range(rank))] += 1
         return votes[True] > votes[False]
-
-
-def _same_order(tensor: Tensor) -> tuple[int, ...]:
-    """Return the axes of a tensor in their own order: 0, 1 and so on."""
-    return tuple(range(len(tensor.shape)))
-
-
-def _fitting_orders(other: Tensor, tensor: Tensor) -> list[tuple[int, ...]]:
-    """Return the orders of the axes of `other` with which it has the shape of `tensor`.
-
-    Of the same order and channels last, to which networks from ONNX files may be converted.
-    """
-    same = _same_order(other)
-    orders = dict.fromkeys((same, (*same[:1], *same[2:], *same[1:2])))
-    return [axes for axes in orders if _fits(other, axes, tensor)]
-
-
-def _fits(other: Tensor, axes: tuple[int, ...], tensor: Tensor) -> bool:
-    """Return whether `other` with its axes in an order has the shape of `tensor`."""
-    if len(other.shape) != len(tensor.shape):
-        return False
-    return tuple(other.shape[axis] for axis in axes) == tensor.shape
 
 
 def _computed_tensors(graph: Graph) -> Iterable[int]:
@@ -172,7 +164,7 @@ def _computed_tensors(graph: Graph) -> Iterable[int]:
 
 def _is_never_negative(tensor: Tensor) -> bool:
     """Return whether the integers of a tensor represent no negative numbers."""
-    if tensor.quantisation is None or tensor.dtype not in _LOWEST:
+    if tensor.quantisation is None or np.dtype(tensor.dtype).kind not in "iu":
         return False
     zero_points = np.asarray(tensor.quantisation.zero_point)
-    return bool((zero_points <= _LOWEST[tensor.dtype]).all())
+    return bool((zero_points <= np.iinfo(tensor.dtype).min).all())

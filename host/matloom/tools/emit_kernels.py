@@ -35,7 +35,7 @@ def describe_operator(graph: Graph, node: Node) -> str:
 
 
 def _operator_name(node: Node) -> str:
-    """Return a node's operator, or those of the model file that a REFERENCE node runs, joined."""
+    """Return the name of a node's operator; for a REFERENCE node, of all operators that it runs."""
     opaque = node.op is Op.REFERENCE
     return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Any
 
-from matloom.frontend.errors import unreadable_file
 from matloom.frontend.onnx.model import DTYPES, open_model
 from matloom.frontend.onnx.shapes import infer_shapes
 from matloom.frontend.onnx.sizes import set_sizes
@@ -12,7 +11,7 @@ from matloom.kernels.onnx_model import values_read
 
 #: Ends of names that ONNX Runtime's quantiser makes: of quantised values in files of QLinear
 #: operators, and of the float values from which QuantizeLinear makes outputs.
-_QUANTISED, _REAL_OUTPUT = "_quantized", "_QuantizeLinear_Input"
+QUANTISED, REAL_OUTPUT = "_quantized", "_QuantizeLinear_Input"
 _CLIPPING = ("Relu", "Clip")
 
 
@@ -30,46 +29,36 @@ def float_names(file: ModelFile) -> dict[str, str]:
     found = {}
     for node in open_model(file).graph.node:
         if node.op_type == "QuantizeLinear":
-            found[node.output[0]] = node.input[0].removesuffix(_REAL_OUTPUT)
+            found[node.output[0]] = node.input[0].removesuffix(REAL_OUTPUT)
             continue
         for name in node.output:
-            if name.endswith(_QUANTISED):
-                found[name] = name.removesuffix(_QUANTISED)
+            if name.endswith(QUANTISED):
+                found[name] = name.removesuffix(QUANTISED)
     return found
 
 
 def observe_values(file: ModelFile) -> tuple[bytes, dict[str, str]]:
-    """Return the content of a float file with all its float values among the outputs.
+    """Return the content of a float file, read before, with all its float values as outputs.
 
     They follow the file's own outputs. The dictionary maps each value that only a Relu or Clip
     reads to the result of that operator: quantisers leave these operators out, because integers can
     have the same limits.
-
-    Raises
-    ------
-    ModelError
-        The file is damaged.
     """
-    try:
-        model = open_model(file)
-        set_sizes(model.graph, {}, {})
-        model = infer_shapes(model)
-        graph = model.graph
-        made = {name for node in graph.node for name in node.output}
-        ends = {value.name for value in graph.output}
-        inner = [value for value in graph.value_info if value.name in made - ends]
-        graph.output.extend(value for value in inner if _is_float(value))
-        content: bytes = model.SerializeToString(deterministic=True)
-    # A damaged file, as in `read.graph_of_onnx`.
-    except Exception as error:
-        raise unreadable_file(file.name, error) from None
+    model = open_model(file)
+    set_sizes(model.graph, {}, {})
+    model = infer_shapes(model)
+    graph = model.graph
+    made = {name for node in graph.node for name in node.output}
+    ends = {value.name for value in graph.output}
+    inner = [value for value in graph.value_info if value.name in made - ends]
+    graph.output.extend(value for value in inner if _is_float(value))
     readers = Counter(name for node in graph.node for name in values_read(node))
     clipped = {
         node.input[0]: node.output[0]
         for node in graph.node
         if node.op_type in _CLIPPING and readers[node.input[0]] == 1 and node.input[0] not in ends
     }
-    return content, clipped
+    return model.SerializeToString(deterministic=True), clipped
 
 
 def _is_float(value: Any) -> bool:

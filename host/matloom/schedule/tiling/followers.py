@@ -87,7 +87,7 @@ def waits_for_reader(segment: Segment, index: int, tilings: list[Tiling]) -> boo
 
 @dataclass
 class Followers:
-    """Stages whose tiles are interleaved with those of a first stage, and how far they lag.
+    """Stages whose tiles alternate with those of an earlier stage, and by how many tiles they lag.
 
     Members
     -------

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from matloom.frontend.onnx.inner_values import QUANTISED, REAL_OUTPUT
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
 from matloom.ir.graph import Array, Graph, Tensor
 
@@ -113,7 +114,7 @@ class OnnxFile:
         tensor = self.graph.tensors[number]
         if self.nodes and list(self.nodes[-1].output) == [name] and not self._is_recorded(name):
             # The network's output itself comes after DequantizeLinear.
-            suffix = "_QuantizeLinear_Input" if tensor.name in self._ends else ""
+            suffix = REAL_OUTPUT if tensor.name in self._ends else ""
             name = self.nodes[-1].output[0] = self.unique(tensor.name + suffix)
         self.names_by_order(number)[order] = self.requantise(tensor, name)
 
@@ -134,7 +135,7 @@ class OnnxFile:
         if tensor.quantisation is None:
             return name
         scale = self._add_scale_and_zero_point(tensor)
-        integers = self.node("QuantizeLinear", [name, *scale], self.unique(f"{name}_quantized"))
+        integers = self.node("QuantizeLinear", [name, *scale], self.unique(name + QUANTISED))
         real = self.unique(f"{name}_dequantized")
         return self.node("DequantizeLinear", [integers, *scale], real)
 
