@@ -43,7 +43,7 @@ class Agreement:
 
     def __str__(self) -> str:
         tensors, samples = len(self.layers), count_text(self.samples, "sample")
-        scope = f"{count_text(tensors, 'tensor')} of the same name and shape, {samples}"
+        scope = f"{count_text(tensors, 'tensor')} compared, {samples}"
         lines = [f"{self.network} against {self.parent}: {scope}"]
         noisy = [layer for layer in self.layers if layer.sqnr_db is not None]
         if noisy:
